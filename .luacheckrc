@@ -1,0 +1,7 @@
+std = "lua54"
+max_line_length = 120
+cache = false
+exclude_files = { "build/", "veena-data/" }
+
+files["spec/"] = { std = "lua54+busted" }
+files["tests/"] = { std = "lua54+busted" }

@@ -154,7 +154,7 @@ endef
 $(foreach v,$(VARIANTS),$(foreach f,$(FOLDERS),$(eval $(call unit_rules,$v,$f))))
 
 # Sanitizers: cmocka catches SIGSEGV before ASan sees it, unless ASan insists.
-SANITIZE_ENV := ASAN_OPTIONS=handle_segv=2:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+SANITIZE_ENV := ASAN_OPTIONS=handle_segv=2:detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1
 
 # unit-<folder> builds and runs the tests of one folder, for VARIANT.
 define unit_target

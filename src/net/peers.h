@@ -60,15 +60,16 @@ struct net_hooks {
 struct net_options {
 	struct ev_loop *loop;
 	struct pool *pool;          /* name look-ups */
-	const char *listen_addr;    /* host:port */
+	int listen_fd;              /* from net_listen (net/addr.h): bound before the data directory is touched; taken */
 	const uint8_t *secret;      /* cluster secret; NULL = none */
 	size_t secret_len;
 	struct net_hello self;
 	struct net_hooks hooks;
 };
 
-/* Binds and listens, dials nobody yet. ERR_SYSTEM with a sentence when the port is taken or not permitted. */
-MUST_CHECK int net_peers_new(const struct net_options *o, struct net_peers **out, struct err *e);
+/* Accepts as soon as the loop runs, dials nobody yet. Everything in `o` but the secret, the loop and the pool is copied;
+ * those are borrowed until net_peers_free. */
+struct net_peers *net_peers_new(const struct net_options *o);
 void net_peers_free(struct net_peers *n); /* accepts NULL */
 
 void net_peers_set_self(struct net_peers *n, const struct net_hello *self); /* for hellos from here on */

@@ -1,0 +1,64 @@
+/* service/hooks.h - what the service asks of the floor above it, registered at boot.
+ *
+ * A create or a partition increase asks for owners here and goes on when they come. The control plane registers the
+ * placer; without one, topics are created unplaced and its sweep (when it exists) places them later.
+ * Thread: svc_set_placer before the http threads start; the placer is called on http threads.
+ */
+#ifndef SERVICE_HOOKS_H
+#define SERVICE_HOOKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "node/node.h"
+
+enum svc_place_result {
+	SVC_PLACE_DONE = 0,     /* owners[] is filled; an empty owner waits for the sweep */
+	SVC_PLACE_NO_MEMBER,    /* no alive member: the topic is created unplaced */
+	SVC_PLACE_ALL_DRAINING, /* every alive member drains: the write is refused with 503 */
+	SVC_PLACE_PAUSED,       /* an operator paused placement: created unplaced */
+	SVC_PLACE_FAILED,       /* the policy failed and so did what stands behind it: created unplaced */
+};
+
+/* One question and its answer. Made by the service with two holders, itself and the placer; each ends its hold with
+ * svc_placement_unref. The placer reads the question, fills in the answer, and then puts one struct node_completion
+ * {slot, generation of `reply`, code 0} into reply.queue, which never lacks room for it; from there on it touches
+ * nothing but its own unref. The service may have stopped waiting by then (after SVC_PLACE_WAIT_MS). */
+struct svc_placement {
+	_Atomic uint32_t refs;
+	struct node_reply_to reply;
+	raft_term term;            /* the leader's, when it asked */
+
+	/* the question */
+	struct str topic_json;     /* the topic as it will be stored (Narad's fields, no joined ones), in `arena` */
+	struct str topic;          /* its name */
+	struct str topic_id;       /* its incarnation, 16 hex */
+	const uint32_t *partitions; /* indexes that want an owner, ascending */
+	size_t partition_count;    /* 1..108 */
+	const struct str *avoid;   /* member ids refused at apply a moment ago: not to be named again */
+	size_t avoid_count;
+
+	/* the answer */
+	enum svc_place_result result;
+	struct str *owners;        /* one per partition, empty = not placed; bytes in `arena` */
+	char reason[256];          /* text for the log, "" = none */
+
+	struct arena arena;        /* whoever is at work (service, then placer) allocates from it */
+};
+
+/* A placer that has not answered after this long is given up and the topic is created unplaced: the wait of a forming
+ * cluster (2 s) fits in. */
+#define SVC_PLACE_WAIT_MS 4000
+
+void svc_placement_unref(struct svc_placement *p); /* the last holder frees it; accepts NULL */
+
+/* `place` takes over one hold of `p` when it answers true. False: not now (queue full, control plane not running);
+ * nothing was taken and the topic is created unplaced. */
+typedef bool (*svc_placer)(void *arg, struct svc_placement *p);
+void svc_set_placer(svc_placer place, void *arg);
+
+#endif /* SERVICE_HOOKS_H */

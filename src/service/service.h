@@ -1,0 +1,152 @@
+/* service/service.h - every operation of the API, once: authorise, check, plan, propose, answer.
+ *
+ * Knows neither HTTP nor sockets. The http floor turns a request, its own or one forwarded from another server, into a
+ * struct svc_request and gets a struct svc_answer; both paths run the same code here. A read is answered before
+ * svc_run returns, unless it waits for an index. A write is a small state machine (authorise, check against the applied
+ * state, plan, propose, wait applied, answer) that svc_turn carries on when completions and indexes arrive.
+ *
+ * Writes run on the leader only. Elsewhere svc_run answers at once with `not_leader` set, and the caller forwards.
+ * Ownership: a request's bytes are borrowed until its answer; an answer is borrowed for the call of `done`.
+ * Thread: a struct svc belongs to one http thread. svc_shared is made before and freed after all of them.
+ */
+#ifndef SERVICE_SERVICE_H
+#define SERVICE_SERVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/wake.h"
+#include "node/node.h"
+
+struct svc;
+struct svc_shared;
+
+enum svc_op {
+	SVC_TOPIC_CREATE = 1,
+	SVC_TOPIC_LIST,
+	SVC_TOPIC_GET,
+	SVC_TOPIC_ALTER,
+	SVC_TOPIC_DELETE,
+	SVC_TOPIC_ASSIGNMENTS,
+	SVC_TOPIC_ASSIGNMENT, /* one partition */
+	SVC_ASSIGNMENT_LIST,
+	SVC_MEMBER_LIST,
+	SVC_STATUS,
+	SVC_BARRIER,
+	SVC_HEALTHZ,
+	SVC_READYZ,
+	SVC_METRICS, /* the node's series only; the http floor adds its own */
+	SVC_OP_END,
+};
+
+/* What a caller must hold to run an operation. */
+enum svc_grant {
+	SVC_GRANT_NONE,    /* health and metrics: nobody is asked who they are */
+	SVC_GRANT_ANY,     /* any known user */
+	SVC_GRANT_READ,    /* may read this topic */
+	SVC_GRANT_CREATE,  /* may create a topic of this name */
+	SVC_GRANT_MANAGE,  /* owner of the topic, or admin */
+	SVC_GRANT_OBSERVE, /* admin, or observe */
+	SVC_GRANT_ADMIN,
+};
+
+#define SVC_USER_MAX 64
+#define SVC_PEER_MAX 64 /* an address and port as text */
+
+/* Who asks. With auth off everybody is "anonymous" and may do everything; topics they create have no owner. */
+struct svc_principal {
+	char name[SVC_USER_MAX + 1];
+	bool anonymous;
+	bool root;
+	uint64_t updated_at_ms; /* of the credential that was checked; the leader compares it with its own record */
+};
+
+#define SVC_LIMIT_DEFAULT 100
+#define SVC_LIMIT_MAX 1000
+
+struct svc_request {
+	enum svc_op op;
+	enum svc_grant grant;
+	struct svc_principal principal;
+	char peer[SVC_PEER_MAX];   /* the client's address, for the audit log */
+	char origin[RAFT_NAME_MAX + 1]; /* server the client spoke to */
+
+	/* path */
+	struct str topic;          /* decoded, unchecked; empty: the path has none */
+	int64_t partition;         /* of the path or the query; -1: none given */
+
+	/* query; an absent text has p == NULL */
+	uint32_t limit;            /* 1..SVC_LIMIT_MAX */
+	struct str page_token, prefix, owner, target, replica, member, state;
+	struct str tag_key, tag_value; /* tag=k=v */
+	raft_index min_index;      /* 0: none */
+
+	struct str body;           /* as received */
+};
+
+struct svc_answer {
+	int status;                /* HTTP's number */
+	const char *code;          /* stable word of an error, static; NULL on success */
+	const char *content_type;  /* static; NULL: no body (204) */
+	struct buf body;           /* whole, with its final newline */
+	raft_index index;          /* a read: where it was read; a write: of its last entry; 0: the applied index of now */
+	uint32_t retry_after_s;    /* 0: none */
+	bool not_applied;          /* a write that is committed and not yet applied on this node */
+	bool not_leader;           /* nothing happened; another node may be asked */
+};
+
+/* Called once per svc_run, on the same thread, maybe before svc_run returns. */
+typedef void (*svc_done)(void *arg, struct svc_answer *a);
+
+struct svc_shared_options {
+	struct node *node;
+	const char *data_dir;      /* for the disk's figures; borrowed */
+	const char *build;         /* borrowed */
+	uint32_t max_entry_type;   /* newest entry type this node claims */
+	uint64_t member_dead_after_ms; /* only shown */
+};
+struct svc_shared *svc_shared_new(const struct svc_shared_options *o);
+void svc_shared_free(struct svc_shared *sh); /* after all svc_free; accepts NULL */
+
+/* `slots`: operations that may be outstanding on this thread; one more is answered 503 overloaded. `wake` (borrowed) is
+ * signalled when svc_turn has something to do. Registers a watcher of the applied index: before the threads start. */
+struct svc *svc_new(struct svc_shared *sh, size_t slots, struct wake *wake);
+void svc_free(struct svc *s); /* outstanding operations are dropped without `done`; the node's threads have ended;
+			       * accepts NULL */
+
+void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
+
+/* Carries on what waited; returns the next monotonic deadline in ms (UINT64_MAX: none). */
+uint64_t svc_turn(struct svc *s, uint64_t now_ms);
+/* Before the thread blocks: ends the read transaction and arms the watcher. False: there is work, call svc_turn. */
+bool svc_prepare_sleep(struct svc *s);
+size_t svc_outstanding(const struct svc *s); /* operations not yet answered */
+
+/* Node status as of this turn (copied at most once a turn); borrowed until the next call. */
+const struct node_status *svc_node_status(struct svc *s);
+raft_index svc_applied_index(const struct svc *s);
+
+/* Fills `a` with {"error", "code", "field"?}: the one place that writes an error's body. `field` may be NULL. */
+void svc_fail(struct svc_answer *a, int status, const char *code, const char *field, const char *fmt, ...)
+	PRINTF_LIKE(5, 6);
+/* The same for a failed write: every 5xx has an outcome ("none" or "unknown"); index 0: left out. */
+void svc_fail_write(struct svc_answer *a, int status, const char *code, const char *outcome, raft_index index,
+		    const char *fmt, ...) PRINTF_LIKE(6, 7);
+
+/* Time that one stage of a write took: what the http floor measures itself (forwarding, waiting for the own replica). */
+enum svc_stage {
+	SVC_STAGE_CHECK,   /* parse, authorise, judge */
+	SVC_STAGE_PLACE,   /* waiting for the placement policy */
+	SVC_STAGE_COMMIT,  /* proposed until applied here */
+	SVC_STAGE_CONFIRM, /* read index of a refusal */
+	SVC_STAGE_FORWARD, /* follower: frame out until answer in */
+	SVC_STAGE_CATCHUP, /* follower: until the own replica applied the answer's index */
+	SVC_STAGE_TOTAL,
+	SVC_STAGE_END,
+};
+void svc_note_stage(struct svc *s, enum svc_stage stage, uint64_t ns);
+
+#endif /* SERVICE_SERVICE_H */

@@ -65,16 +65,22 @@ struct node_reply_to {
 
 struct node_completion {
 	uint32_t slot, generation;
-	int code;             /* 0; a positive enum fsm_refusal of fsm/fsm.h; or ERR_*: NOT_LEADER (nothing happened), CLOSED
-	                       * (outcome unknown), FULL (overloaded, nothing happened), STOPPED, TIMEOUT */
+	int code;             /* 0; a positive enum fsm_refusal of fsm/fsm.h; or ERR_*. Nothing happened: NOT_LEADER, FULL
+	                       * (overloaded), VERSION (the entry-type gate holds it back), STOPPED, TIMEOUT (reads).
+	                       * Outcome unknown: CLOSED */
 	raft_index index;     /* of the entry, applied here; or the read index */
 	uint64_t detail;      /* of a refusal: position of the refused command in its entry */
 };
 
-/* Opens the directory (lock, identity, log, fsm.mdb) and decides how to start; nothing runs yet. ERR_INVALID: exit 2.
- * ERR_BUSY, ERR_IDENTITY, ERR_CORRUPT, ERR_VERSION: exit 3, files untouched. Others: exit 1. */
+/* A start has two halves, so that one that fails on a taken port leaves every file as it was. Codes of both halves:
+ * ERR_INVALID: exit 2. ERR_BUSY, ERR_IDENTITY, ERR_CORRUPT, ERR_VERSION: exit 3, files untouched. Others: exit 1.
+ *
+ * node_open makes the directory if it is absent, locks it and reads who this node is; it changes no file. From then on
+ * node_net_hooks and node_self_hello may be used: bind the ports now. */
 MUST_CHECK int node_open(const struct node_options *o, struct node **out, struct err *e);
-void node_attach_net(struct node *n, struct net_peers *net); /* before the first node_turn */
+void node_attach_net(struct node *n, struct net_peers *net); /* borrowed until node_close; before node_start */
+/* Recovers log and fsm.mdb and decides how to start; dials the peers. Nothing runs yet. On failure: node_close. */
+MUST_CHECK int node_start(struct node *n, struct err *e);
 struct net_hooks node_net_hooks(struct node *n);             /* on_forward is left NULL: the daemon fills it */
 void node_self_hello(const struct node *n, struct net_hello *out);
 void node_close(struct node *n); /* all threads ended; marks fsm.mdb clean when it is; accepts NULL */

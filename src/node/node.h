@@ -72,15 +72,12 @@ struct node_completion {
 	uint64_t detail;      /* of a refusal: position of the refused command in its entry */
 };
 
-/* A start has two halves, so that one that fails on a taken port leaves every file as it was. Codes of both halves:
- * ERR_INVALID: exit 2. ERR_BUSY, ERR_IDENTITY, ERR_CORRUPT, ERR_VERSION: exit 3, files untouched. Others: exit 1.
- *
- * node_open makes the directory if it is absent, locks it and reads who this node is; it changes no file. From then on
- * node_net_hooks and node_self_hello may be used: bind the ports now. */
+/* Opens the directory (lock, identity, log, fsm.mdb) and decides how to start; nothing runs yet. The caller has bound
+ * its ports already, since from here on files change. ERR_INVALID: exit 2. ERR_BUSY, ERR_IDENTITY, ERR_CORRUPT,
+ * ERR_VERSION: exit 3, files untouched. Others: exit 1. */
 MUST_CHECK int node_open(const struct node_options *o, struct node **out, struct err *e);
-void node_attach_net(struct node *n, struct net_peers *net); /* borrowed until node_close; before node_start */
-/* Recovers log and fsm.mdb and decides how to start; dials the peers. Nothing runs yet. On failure: node_close. */
-MUST_CHECK int node_start(struct node *n, struct err *e);
+/* Before the first node_turn; dials the peers. `net` is borrowed until node_close. */
+void node_attach_net(struct node *n, struct net_peers *net);
 struct net_hooks node_net_hooks(struct node *n);             /* on_forward is left NULL: the daemon fills it */
 void node_self_hello(const struct node *n, struct net_hello *out);
 void node_close(struct node *n); /* all threads ended; marks fsm.mdb clean when it is; accepts NULL */

@@ -6,7 +6,8 @@
  * durable before a message may leave is the core's affair: such messages stay inside until raft_persisted.
  *
  * Ownership: inputs are borrowed for the call (the core takes its own slab counts). All pointers in struct raft_ready
- * are borrowed until the next call that is given the same struct raft.   Thread: consensus.
+ * are borrowed until the next call that is given the same struct raft (the calls under "looking" excepted).
+ * Thread: consensus.
  * Source: Ongaro, "Consensus: bridging theory and practice", chapters 3, 4, 6, 9.6.
  */
 #ifndef RAFT_RAFT_H
@@ -23,6 +24,7 @@
 #define RAFT_SERVERS_MAX 16 /* voters and learners together */
 #define RAFT_NAME_MAX 63    /* bytes of a server's name (--id) */
 #define RAFT_ADDR_MAX 261   /* bytes of host:port */
+#define RAFT_ENTRY_OVERHEAD 32 /* what an entry costs beside its payload, in every limit that is given in bytes */
 
 /* ---- configuration: who counts. Identity is the incarnation, so a wiped directory is nobody we know. ---- */
 
@@ -68,8 +70,8 @@ struct raft_msg {
 	                       * rejection the previous index it refused. READ_REPLY: read index. SNAPSHOT(_REPLY): its index */
 	raft_term log_term;   /* VOTE, PREVOTE: last log term. APPEND: previous term. SNAPSHOT: its term */
 	raft_index commit;    /* APPEND: leader's commit index. APPEND_REPLY: replier's last index */
-	raft_index hint;      /* APPEND_REPLY rejected: where to go back to */
-	raft_term hint_term;  /* APPEND_REPLY rejected: term of the conflicting entry; 0 = log too short */
+	raft_index hint;      /* APPEND_REPLY rejected: the highest index that may still agree */
+	raft_term hint_term;  /* APPEND_REPLY rejected: term of the replier's entry there; 0 = before its log */
 	uint64_t round;       /* APPEND: read round being confirmed; echoed in APPEND_REPLY. READ(_REPLY): asker's context */
 	uint64_t offset;      /* SNAPSHOT: of this chunk in bytes. SNAPSHOT_REPLY: next byte wanted */
 	uint64_t size;        /* SNAPSHOT: of the whole image in bytes */
@@ -89,8 +91,9 @@ struct raft_params {
 	uint64_t seed;               /* of the election timeouts' generator */
 	uint32_t heartbeat_ms;       /* default 100 */
 	uint32_t election_ms;        /* timeouts are drawn from election_ms .. 2 x election_ms; default 500 */
-	size_t append_bytes_max;     /* payload bytes in one APPEND; default 256 KiB, one entry always fits */
-	size_t inflight_bytes_max;   /* un-acknowledged payload bytes per peer; default 2 MiB */
+	/* Bytes of entries are counted as payload plus RAFT_ENTRY_OVERHEAD each, so that empty ones are bounded too. */
+	size_t append_bytes_max;     /* in one APPEND; default 256 KiB, one entry always fits */
+	size_t inflight_bytes_max;   /* un-acknowledged, per peer; default 2 MiB */
 	size_t cache_bytes_max;      /* entries kept in memory behind the durable end; default 4 MiB */
 	size_t uncommitted_bytes_max; /* raft_propose answers ERR_FULL past it; default 16 MiB */
 	size_t apply_entries_max;    /* handed out and not yet applied; default 4096 */
@@ -103,7 +106,10 @@ struct raft_term_range {
 	raft_term term;
 };
 
-/* What the node found on disk. Zeroed: a fresh directory. */
+/* What the node found on disk. Zeroed: a fresh directory. The caller has checked that there is no gap: first_index is at
+ * most snapshot_index + 1, and applied_index lies at or above snapshot_index and first_index - 1. A log that ends
+ * before the snapshot, or disagrees with it, is legal (a crash in the middle of an install): it is dropped by the first
+ * raft_persist. */
 struct raft_start {
 	raft_term term;       /* stored hard state */
 	node_id vote;
@@ -111,6 +117,7 @@ struct raft_start {
 	raft_term snapshot_term;
 	raft_index first_index;    /* of the log; 0 = empty log */
 	raft_index last_index;     /* all durable */
+	raft_term base_term;       /* of the entry before first_index; 0 = not known */
 	const struct raft_term_range *terms; /* ascending, covering first_index..last_index */
 	size_t term_count;
 	const struct entry *tail;  /* the last entries, at most cache_bytes_max; may be empty */
@@ -140,7 +147,10 @@ MUST_CHECK int raft_bootstrap(struct raft *r, const struct raft_conf *c, struct 
 
 enum raft_change { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_DEMOTE, RAFT_REMOVE, RAFT_SET_ADDR };
 /* One change at a time, only after the term's no-op committed. ERR_NOT_LEADER, ERR_BUSY (one is under way), ERR_EXISTS,
- * ERR_NOTFOUND, ERR_INVALID with a sentence. `index_out` is where it stands in the log. */
+ * ERR_NOTFOUND, ERR_INVALID with a sentence. `index_out` is where it stands in the log.
+ * `s->id` names the server. RAFT_ADD_LEARNER takes name and address too. RAFT_DEMOTE of an unknown id finds the server
+ * by name and takes over the id (and the address, unless ""): how a wiped directory is admitted again, as a learner.
+ * RAFT_PROMOTE refuses a learner that is silent or lags. RAFT_SET_ADDR takes the address. */
 MUST_CHECK int raft_change_conf(struct raft *r, enum raft_change change, const struct raft_server *s,
 				raft_index *index_out, struct err *e);
 
@@ -161,12 +171,14 @@ void raft_applied(struct raft *r, raft_index index);
 /* Answer to raft_ready.fetches: entries lo.. in order (count 0 with status ERR_NOTFOUND: compacted away). */
 void raft_fetched(struct raft *r, node_id peer, raft_index lo, const struct entry *entries, size_t n, int status);
 
-/* A finished local snapshot; the log may then be forgotten up to `compact_to` (0 = keep all). */
+/* A finished local snapshot; the log may then be forgotten up to `compact_to` (0 = keep all). Entries behind an image
+ * that is being sent to a peer are kept until it is in: files may be removed up to raft_view.first_index - 1. */
 void raft_snapshot_taken(struct raft *r, raft_index index, raft_term term, const struct raft_conf *c,
 			 raft_index compact_to);
 /* The chunk asked for in raft_ready.snapshot_reads was sent (0) or could not be read (ERR_*). */
 void raft_snapshot_read_done(struct raft *r, node_id peer, int status);
-/* The image offered in raft_ready.install is in place and replayed from (0), or was refused (ERR_*). */
+/* Answer to each raft_ready.install: the chunk is written (0), with the last one the image is in place and serves (0), or
+ * it was refused (ERR_*: the sender begins anew). The next chunk is asked for only then. */
 void raft_snapshot_installed(struct raft *r, raft_index index, int status);
 
 /* ---- effects ---- */
@@ -179,6 +191,7 @@ struct raft_persist {
 	const struct entry *entries; /* a first index at or below the log's end overrides from there */
 	size_t entry_count;
 	raft_index reset_to; /* above 0: drop the whole log first; it starts anew behind this snapshot index */
+	raft_term reset_term; /* its term */
 };
 
 struct raft_fetch {

@@ -1,0 +1,52 @@
+/* fsm/assignments.h - partitions by place: one row, those of a member, moves under way, orphans.
+ *
+ * Every list is an index walk from a key, never a scan: what it costs is what it returns.
+ * Ownership: everything is borrowed from the transaction.   Thread: any, each with its own transaction.
+ */
+#ifndef FSM_ASSIGNMENTS_H
+#define FSM_ASSIGNMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/entry.h"
+#include "base/err.h"
+#include "store/store.h"
+
+/* Narad's row as stored, orphans too. ERR_NOTFOUND: unplaced, or no such topic or partition. */
+MUST_CHECK int fsm_get_assignment_record(struct store_txn *txn, struct str topic, uint32_t partition, struct str *record);
+
+enum fsm_role {
+	FSM_ROLE_OWNER = 1,
+	FSM_ROLE_TARGET = 2,
+};
+
+/* A partition and what it is to somebody. */
+struct fsm_place {
+	struct str topic;
+	uint32_t partition;
+	uint32_t roles; /* of enum fsm_role; of moves FSM_ROLE_TARGET, of orphans 0 */
+};
+
+struct fsm_place_iter {
+	struct store_cursor *cursor;
+	bool started;
+	uint16_t prefix_len;        /* bytes of `key` that every key of the walk begins with: the member and a NUL, or 0 */
+	uint16_t key_len;
+	uint8_t key[STORE_KEY_MAX + 1]; /* where the walk begins */
+};
+/* Partitions that name `member`, by topic and partition, behind `after` (NULL: from the first). */
+MUST_CHECK int fsm_held_open(struct fsm_place_iter *it, struct store_txn *txn, struct str member,
+			     const struct fsm_place *after);
+/* Moves under way (rows with a target), all topics, by topic and partition. */
+MUST_CHECK int fsm_moves_open(struct fsm_place_iter *it, struct store_txn *txn, const struct fsm_place *after);
+/* Rows of topics that are gone or of partitions past the topic's count: what type 30 prunes. */
+MUST_CHECK int fsm_orphans_open(struct fsm_place_iter *it, struct store_txn *txn, const struct fsm_place *after);
+MUST_CHECK int fsm_place_next(struct fsm_place_iter *it, struct fsm_place *out); /* ERR_NOTFOUND: the end */
+void fsm_place_close(struct fsm_place_iter *it); /* accepts a zeroed one; before the transaction ends */
+
+MUST_CHECK int fsm_count_moves(struct store_txn *txn, uint64_t *out);       /* constant time */
+MUST_CHECK int fsm_count_assignments(struct store_txn *txn, uint64_t *out); /* constant time; rows, orphans too */
+
+#endif /* FSM_ASSIGNMENTS_H */

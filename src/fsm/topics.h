@@ -1,0 +1,71 @@
+/* fsm/topics.h - topics as readers want them: the stored record and the packed owners, found by one look-up each.
+ *
+ * A GET is: record minus its last brace, then tail, then what the caller formats from the owners and the member table,
+ * then a brace. Nothing is parsed. The layout of x_topic is drawn in fsm/README.md.
+ * Ownership: everything is borrowed from the transaction.   Thread: any, each with its own transaction.
+ */
+#ifndef FSM_TOPICS_H
+#define FSM_TOPICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/entry.h"
+#include "base/err.h"
+#include "store/store.h"
+
+/* Most partitions a topic may have in the log: what a packed list can hold. The API's own limit (108) is lower. */
+#define FSM_PARTITIONS_MAX 4096
+
+struct fsm_topic {
+	struct str name;            /* as asked for, or from the list */
+	struct str record;          /* Narad's JSON, "{...}" */
+	struct str tail;            /* what veena adds, as `,"field":value...` without braces: role where the record has none,
+	                             * replicas, unclean, labels. Made when the topic was written */
+	raft_index changed_index;   /* last change of the record or of what veena adds to it */
+	raft_index owners_index;    /* last change of any partition's owner or target */
+	uint32_t schema_version;    /* latest; 0 = none */
+	uint32_t partition_count;   /* partitions 0..n-1 */
+	struct str packed;          /* the whole x_topic value; for fsm_topic_owner */
+};
+
+/* ERR_NOTFOUND, ERR_CORRUPT, ERR_IO. */
+MUST_CHECK int fsm_get_topic(struct store_txn *txn, struct str name, struct fsm_topic *out);
+
+/* One partition. Rows of `assignments` and this say the same; a partition without a row is here with owner "". */
+struct fsm_owner {
+	struct str owner;   /* "" = unplaced */
+	struct str target;  /* "" = no move */
+	raft_index version; /* log index of its last change: a fencing token */
+	raft_index move_id; /* log index that set the target; 0 = no move */
+};
+/* p < partition_count. Constant time. */
+void fsm_topic_owner(const struct fsm_topic *t, uint32_t p, struct fsm_owner *out);
+
+/* Topics in byte order of name, those that begin with `prefix`, behind `after` (empty: from the first). */
+struct fsm_topic_iter {
+	struct store_cursor *cursor;
+	struct store_txn *txn;
+	struct str prefix, after; /* borrowed until closed */
+	bool started;
+};
+MUST_CHECK int fsm_topic_iter_open(struct fsm_topic_iter *it, struct store_txn *txn, struct str prefix, struct str after);
+MUST_CHECK int fsm_topic_iter_next(struct fsm_topic_iter *it, struct fsm_topic *out); /* ERR_NOTFOUND: the end */
+void fsm_topic_iter_close(struct fsm_topic_iter *it); /* accepts a zeroed one; before the transaction ends */
+
+MUST_CHECK int fsm_count_topics(struct store_txn *txn, uint64_t *out); /* constant time */
+
+/* A name that differs from `name` only in ASCII case. ERR_NOTFOUND: none. */
+MUST_CHECK int fsm_find_twin(struct store_txn *txn, struct str name, struct str *twin);
+
+/* Topics that have at least one partition without an owner, in byte order of name, behind `after`. ERR_NOTFOUND: the end. */
+MUST_CHECK int fsm_next_unplaced(struct store_txn *txn, struct str after, struct str *name);
+
+/* Topics owned by a user, in byte order of name, behind `after`. ERR_NOTFOUND: the end. */
+MUST_CHECK int fsm_next_of_user(struct store_txn *txn, struct str user, struct str after, struct str *name);
+
+/* The document stored as version `version` of the topic's schema. ERR_NOTFOUND. */
+MUST_CHECK int fsm_get_schema(struct store_txn *txn, struct str topic, uint32_t version, struct str *document);
+
+#endif /* FSM_TOPICS_H */

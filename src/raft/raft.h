@@ -21,18 +21,18 @@
 #include "base/entry.h"
 #include "base/err.h"
 
-#define RAFT_SERVERS_MAX 16 /* voters and learners together */
-#define RAFT_NAME_MAX 63    /* bytes of a server's name (--id) */
-#define RAFT_ADDR_MAX 261   /* bytes of host:port */
+#define RAFT_SERVERS_MAX 16    /* voters and learners together */
+#define RAFT_NAME_MAX 63       /* bytes of a server's name (--id) */
+#define RAFT_ADDR_MAX 261      /* bytes of host:port */
 #define RAFT_ENTRY_OVERHEAD 32 /* what an entry costs beside its payload, in every limit that is given in bytes */
 
 /* ---- configuration: who counts. Identity is the incarnation, so a wiped directory is nobody we know. ---- */
 
 struct raft_server {
-	node_id id;                    /* incarnation of its data directory */
-	bool voter;                    /* false: learner */
-	char name[RAFT_NAME_MAX + 1];  /* --id */
-	char addr[RAFT_ADDR_MAX + 1];  /* cluster address, host:port */
+	node_id id;                   /* incarnation of its data directory */
+	bool voter;                   /* false: learner */
+	char name[RAFT_NAME_MAX + 1]; /* --id */
+	char addr[RAFT_ADDR_MAX + 1]; /* cluster address, host:port */
 };
 
 struct raft_conf {
@@ -65,22 +65,23 @@ enum raft_msg_type {
 struct raft_msg {
 	enum raft_msg_type type;
 	node_id from, to;
-	raft_term term;       /* sender's term (PREVOTE: the term it would take) */
-	raft_index index;     /* VOTE, PREVOTE: last log index. APPEND: previous index. APPEND_REPLY: match, or on a
-	                       * rejection the previous index it refused. READ_REPLY: read index. SNAPSHOT(_REPLY): its index */
-	raft_term log_term;   /* VOTE, PREVOTE: last log term. APPEND: previous term. SNAPSHOT: its term */
-	raft_index commit;    /* APPEND: leader's commit index. APPEND_REPLY: replier's last index */
-	raft_index hint;      /* APPEND_REPLY rejected: the highest index that may still agree */
-	raft_term hint_term;  /* APPEND_REPLY rejected: term of the replier's entry there; 0 = before its log */
-	uint64_t round;       /* APPEND: read round being confirmed; echoed in APPEND_REPLY. READ(_REPLY): asker's context */
-	uint64_t offset;      /* SNAPSHOT: of this chunk in bytes. SNAPSHOT_REPLY: next byte wanted */
-	uint64_t size;        /* SNAPSHOT: of the whole image in bytes */
-	bool flag;            /* replies: granted / accepted / ok. VOTE: leadership was handed over */
+	raft_term term; /* sender's term (PREVOTE: the term it would take) */
+	raft_index
+	    index;           /* VOTE, PREVOTE: last log index. APPEND: previous index. APPEND_REPLY: match, or on a
+	                      * rejection the previous index it refused. READ_REPLY: read index. SNAPSHOT(_REPLY): its index */
+	raft_term log_term;  /* VOTE, PREVOTE: last log term. APPEND: previous term. SNAPSHOT: its term */
+	raft_index commit;   /* APPEND: leader's commit index. APPEND_REPLY: replier's last index */
+	raft_index hint;     /* APPEND_REPLY rejected: the highest index that may still agree */
+	raft_term hint_term; /* APPEND_REPLY rejected: term of the replier's entry there; 0 = before its log */
+	uint64_t round;  /* APPEND: read round being confirmed; echoed in APPEND_REPLY. READ(_REPLY): asker's context */
+	uint64_t offset; /* SNAPSHOT: of this chunk in bytes. SNAPSHOT_REPLY: next byte wanted */
+	uint64_t size;   /* SNAPSHOT: of the whole image in bytes */
+	bool flag;       /* replies: granted / accepted / ok. VOTE: leadership was handed over */
 	const struct entry *entries; /* APPEND */
 	size_t entry_count;          /* APPEND */
 	const uint8_t *data;         /* SNAPSHOT: chunk; inside `slab` */
 	size_t data_len;
-	struct slab *slab;           /* SNAPSHOT: holds `data` */
+	struct slab *slab;            /* SNAPSHOT: holds `data` */
 	const struct raft_conf *conf; /* SNAPSHOT: configuration at its index (first chunk; NULL on the others) */
 };
 
@@ -88,15 +89,15 @@ struct raft_msg {
 
 struct raft_params {
 	node_id self;
-	uint64_t seed;               /* of the election timeouts' generator */
-	uint32_t heartbeat_ms;       /* default 100 */
-	uint32_t election_ms;        /* timeouts are drawn from election_ms .. 2 x election_ms; default 500 */
+	uint64_t seed;         /* of the election timeouts' generator */
+	uint32_t heartbeat_ms; /* default 100 */
+	uint32_t election_ms;  /* timeouts are drawn from election_ms .. 2 x election_ms; default 500 */
 	/* Bytes of entries are counted as payload plus RAFT_ENTRY_OVERHEAD each, so that empty ones are bounded too. */
-	size_t append_bytes_max;     /* in one APPEND; default 256 KiB, one entry always fits */
-	size_t inflight_bytes_max;   /* un-acknowledged, per peer; default 2 MiB */
-	size_t cache_bytes_max;      /* entries kept in memory behind the durable end; default 4 MiB */
+	size_t append_bytes_max;      /* in one APPEND; default 256 KiB, one entry always fits */
+	size_t inflight_bytes_max;    /* un-acknowledged, per peer; default 2 MiB */
+	size_t cache_bytes_max;       /* entries kept in memory behind the durable end; default 4 MiB */
 	size_t uncommitted_bytes_max; /* raft_propose answers ERR_FULL past it; default 16 MiB */
-	size_t apply_entries_max;    /* handed out and not yet applied; default 4096 */
+	size_t apply_entries_max;     /* handed out and not yet applied; default 4096 */
 };
 void raft_params_default(struct raft_params *p);
 
@@ -106,25 +107,26 @@ struct raft_term_range {
 	raft_term term;
 };
 
-/* What the node found on disk. Zeroed: a fresh directory. The caller has checked that there is no gap: first_index is at
- * most snapshot_index + 1, and applied_index lies at or above snapshot_index and first_index - 1. A log that ends
+/* What the node found on disk. Zeroed: a fresh directory. The caller has checked that there is no gap: first_index is
+ * at most snapshot_index + 1, and applied_index lies at or above snapshot_index and first_index - 1. A log that ends
  * before the snapshot, or disagrees with it, is legal (a crash in the middle of an install): it is dropped by the first
  * raft_persist. */
 struct raft_start {
-	raft_term term;       /* stored hard state */
+	raft_term term; /* stored hard state */
 	node_id vote;
 	raft_index snapshot_index; /* 0 = none */
 	raft_term snapshot_term;
-	raft_index first_index;    /* of the log; 0 = empty log */
-	raft_index last_index;     /* all durable */
-	raft_term base_term;       /* of the entry before first_index; 0 = not known */
-	const struct raft_term_range *terms; /* ascending, covering first_index..last_index */
+	const struct raft_conf *snapshot_conf; /* at snapshot_index; sent along with the image. NULL only without one */
+	raft_index first_index;                /* of the log; 0 = empty log */
+	raft_index last_index;                 /* all durable */
+	raft_term base_term;                   /* of the entry before first_index; 0 = not known */
+	const struct raft_term_range *terms;   /* ascending, covering first_index..last_index */
 	size_t term_count;
-	const struct entry *tail;  /* the last entries, at most cache_bytes_max; may be empty */
+	const struct entry *tail; /* the last entries, at most cache_bytes_max; may be empty */
 	size_t tail_count;
-	raft_index applied_index;  /* what fsm.mdb holds; nothing at or below it is handed out */
-	const struct raft_conf *conf;      /* newest in log or snapshot; NULL = none: this node waits to be told */
-	raft_index conf_index;             /* where it stands; 0 = in the snapshot */
+	raft_index applied_index;     /* what fsm.mdb holds; nothing at or below it is handed out */
+	const struct raft_conf *conf; /* newest in the log, else the snapshot's; NULL = none: it waits to be told */
+	raft_index conf_index;        /* where it stands; 0 = in the snapshot */
 	const struct raft_conf *conf_prev; /* the one before it (a truncation may roll back to it); NULL = none */
 	raft_index conf_prev_index;
 };
@@ -152,7 +154,7 @@ enum raft_change { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_DEMOTE, RAFT_REMOVE, RAF
  * by name and takes over the id (and the address, unless ""): how a wiped directory is admitted again, as a learner.
  * RAFT_PROMOTE refuses a learner that is silent or lags. RAFT_SET_ADDR takes the address. */
 MUST_CHECK int raft_change_conf(struct raft *r, enum raft_change change, const struct raft_server *s,
-				raft_index *index_out, struct err *e);
+                                raft_index *index_out, struct err *e);
 
 /* Hands leadership over; `to` 0 picks the most caught-up voter. ERR_NOT_LEADER, ERR_NOTFOUND (unknown id, or nobody
  * else), ERR_INVALID (self, learner, or too far behind), ERR_BUSY. Given up after one election timeout. */
@@ -174,66 +176,66 @@ void raft_fetched(struct raft *r, node_id peer, raft_index lo, const struct entr
 /* A finished local snapshot; the log may then be forgotten up to `compact_to` (0 = keep all). Entries behind an image
  * that is being sent to a peer are kept until it is in: files may be removed up to raft_view.first_index - 1. */
 void raft_snapshot_taken(struct raft *r, raft_index index, raft_term term, const struct raft_conf *c,
-			 raft_index compact_to);
+                         raft_index compact_to);
 /* The chunk asked for in raft_ready.snapshot_reads was sent (0) or could not be read (ERR_*). */
 void raft_snapshot_read_done(struct raft *r, node_id peer, int status);
-/* Answer to each raft_ready.install: the chunk is written (0), with the last one the image is in place and serves (0), or
- * it was refused (ERR_*: the sender begins anew). The next chunk is asked for only then. */
+/* Answer to each raft_ready.install: the chunk is written (0), with the last one the image is in place and serves (0),
+ * or it was refused (ERR_*: the sender begins anew). The next chunk is asked for only then. */
 void raft_snapshot_installed(struct raft *r, raft_index index, int status);
 
 /* ---- effects ---- */
 
 struct raft_persist {
-	uint64_t ticket;    /* 0: nothing to persist this time */
-	bool hard_state;    /* term and vote changed: durable in one write, with or before the entries */
+	uint64_t ticket; /* 0: nothing to persist this time */
+	bool hard_state; /* term and vote changed: durable in one write, with or before the entries */
 	raft_term term;
 	node_id vote;
 	const struct entry *entries; /* a first index at or below the log's end overrides from there */
 	size_t entry_count;
-	raft_index reset_to; /* above 0: drop the whole log first; it starts anew behind this snapshot index */
+	raft_index reset_to;  /* above 0: drop the whole log first; it starts anew behind this snapshot index */
 	raft_term reset_term; /* its term */
 };
 
 struct raft_fetch {
-	node_id peer;       /* 0: for this node's own apply */
-	raft_index lo, hi;  /* inclusive */
-	size_t bytes_max;   /* stop after this much payload, but after one entry at least */
+	node_id peer;      /* 0: for this node's own apply */
+	raft_index lo, hi; /* inclusive */
+	size_t bytes_max;  /* stop after this much payload, but after one entry at least */
 };
 
 struct raft_read_done {
 	uint64_t ctx;
-	int status;         /* 0, ERR_NOT_LEADER (leader unknown or lost), ERR_TIMEOUT */
-	raft_index index;   /* wait until applied reaches it */
+	int status;       /* 0, ERR_NOT_LEADER (leader unknown or lost), ERR_TIMEOUT */
+	raft_index index; /* wait until applied reaches it */
 };
 
 struct raft_snapshot_read {
-	node_id peer;       /* who needs the image `index`; answer with a RAFT_MSG_SNAPSHOT built from `offset` */
+	node_id peer; /* who needs the image `index`; answer with a RAFT_MSG_SNAPSHOT built from `offset` */
 	raft_index index;
 	uint64_t offset;
 	struct raft_msg msg; /* filled but for data, data_len, slab and size */
 };
 
 struct raft_install {
-	raft_index index;   /* 0: none. A chunk of a snapshot to take in */
+	raft_index index; /* 0: none. A chunk of a snapshot to take in */
 	raft_term term;
 	uint64_t offset, size;
 	const uint8_t *data;
 	size_t data_len;
 	struct slab *slab;
 	const struct raft_conf *conf;
-	bool last;          /* with it the image is complete: check, sync, switch, then raft_snapshot_installed */
+	bool last; /* with it the image is complete: check, sync, switch, then raft_snapshot_installed */
 };
 
 enum raft_trace_kind {
-	RAFT_TRACE_ROLE = 1,   /* a = enum raft_role, b = term */
-	RAFT_TRACE_LEADER,     /* peer = leader, b = term */
-	RAFT_TRACE_VOTE,       /* peer = candidate, a = granted, b = term */
-	RAFT_TRACE_TRUNCATE,   /* a = first index cut off */
-	RAFT_TRACE_CONF,       /* a = index, b = 0 appended, 1 committed, 2 rolled back */
-	RAFT_TRACE_STEP_DOWN,  /* a = enum raft_reason */
-	RAFT_TRACE_TRANSFER,   /* peer = target, a = 0 begun, 1 sent, 2 given up */
-	RAFT_TRACE_REJECT,     /* peer, a = index refused, b = hint */
-	RAFT_TRACE_SNAPSHOT,   /* peer, a = index, b = 0 begun, 1 done, 2 failed */
+	RAFT_TRACE_ROLE = 1,  /* a = enum raft_role, b = term */
+	RAFT_TRACE_LEADER,    /* peer = leader, b = term */
+	RAFT_TRACE_VOTE,      /* peer = candidate, a = granted, b = term */
+	RAFT_TRACE_TRUNCATE,  /* a = first index cut off */
+	RAFT_TRACE_CONF,      /* a = index, b = 0 appended, 1 committed, 2 rolled back */
+	RAFT_TRACE_STEP_DOWN, /* a = enum raft_reason */
+	RAFT_TRACE_TRANSFER,  /* peer = target, a = 0 begun, 1 sent, 2 given up */
+	RAFT_TRACE_REJECT,    /* peer, a = index refused, b = hint */
+	RAFT_TRACE_SNAPSHOT,  /* peer, a = index, b = 0 begun, 1 done, 2 failed */
 };
 
 enum raft_reason {
@@ -252,22 +254,22 @@ struct raft_trace {
 };
 
 struct raft_ready {
-	bool any;                          /* false: nothing below */
-	struct raft_persist persist;       /* 1. give to the log, answer with raft_persisted */
-	const struct raft_msg *msgs;       /* 2. send now; each may be lost */
+	bool any;                    /* false: nothing below */
+	struct raft_persist persist; /* 1. give to the log, answer with raft_persisted */
+	const struct raft_msg *msgs; /* 2. send now; each may be lost */
 	size_t msg_count;
-	const struct entry *committed;     /* 3. hand to apply, in order; never beyond this node's durable index */
-	size_t committed_count;            /*    at most 512 entries or 2 MiB a time */
-	const struct raft_fetch *fetches;  /* 4. read from the log's files, answer with raft_fetched */
+	const struct entry *committed;    /* 3. hand to apply, in order; never beyond this node's durable index */
+	size_t committed_count;           /*    at most 512 entries or 2 MiB a time */
+	const struct raft_fetch *fetches; /* 4. read from the log's files, answer with raft_fetched */
 	size_t fetch_count;
 	const struct raft_read_done *reads; /* 5. answer readers */
 	size_t read_count;
 	const struct raft_snapshot_read *snapshot_reads; /* 6. */
 	size_t snapshot_read_count;
-	struct raft_install install;       /* 7. */
-	const struct raft_trace *traces;   /* 8. format for people */
+	struct raft_install install;     /* 7. */
+	const struct raft_trace *traces; /* 8. format for people */
 	size_t trace_count;
-	uint64_t deadline_ms;              /* call raft_tick again no later than this */
+	uint64_t deadline_ms; /* call raft_tick again no later than this */
 };
 
 /* Yields what there is to do. Call until `any` is false. */
@@ -280,31 +282,32 @@ enum raft_role { RAFT_FOLLOWER, RAFT_PRECANDIDATE, RAFT_CANDIDATE, RAFT_LEADER }
 struct raft_peer_view {
 	node_id id;
 	bool voter;
-	raft_index match;      /* known replicated there; leader only */
-	uint64_t contact_ms;   /* monotonic time of its last answer; 0 = none; leader only */
-	bool paused;           /* waiting for a fetch, a snapshot or a probe */
+	raft_index match;    /* known replicated there; leader only */
+	uint64_t contact_ms; /* monotonic time of its last answer; 0 = none; leader only */
+	bool paused;         /* waiting for a fetch, a snapshot or a probe */
 };
 
 struct raft_view {
 	enum raft_role role;
 	raft_term term;
-	node_id leader;            /* 0 = unknown */
+	node_id leader; /* 0 = unknown */
 	raft_index commit_index;
-	raft_index leader_commit;  /* highest commit index a leader reported since start (own one on a leader); 0 = none */
+	raft_index
+	    leader_commit; /* highest commit index a leader reported since start (own one on a leader); 0 = none */
 	raft_index last_index;
 	raft_index durable_index;
 	raft_index first_index;
-	raft_index handed_index;   /* given out in `committed` */
+	raft_index handed_index; /* given out in `committed` */
 	raft_index applied_index;
 	raft_index snapshot_index;
-	raft_index term_start;     /* leader: index of its no-op; 0 otherwise */
-	uint64_t contact_ms;       /* monotonic: last valid message from the leader; on a leader: when a majority last
-	                            * answered; 0 = none */
+	raft_index term_start; /* leader: index of its no-op; 0 otherwise */
+	uint64_t contact_ms;   /* monotonic: last valid message from the leader; on a leader: when a majority last
+	                        * answered; 0 = none */
 	bool transferring;
 	bool disk_failed;
-	const struct raft_conf *conf;      /* in force (newest appended); NULL = none */
+	const struct raft_conf *conf; /* in force (newest appended); NULL = none */
 	raft_index conf_index;
-	bool conf_pending;                 /* not yet committed */
+	bool conf_pending;                             /* not yet committed */
 	struct raft_peer_view peers[RAFT_SERVERS_MAX]; /* leader only; without this node */
 	size_t peer_count;
 };

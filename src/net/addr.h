@@ -40,7 +40,7 @@ bool net_addr_is_wildcard(const struct net_addr *a); /* 0.0.0.0, :: and their ot
 bool net_addr_is_numeric(const struct net_addr *a);  /* an IP address: net_resolve asks nobody */
 
 /* ERR_NOTFOUND with the resolver's words. */
-MUST_CHECK int net_resolve(const struct net_addr *a, bool passive, struct net_resolved *out, struct err *e);
+MUST_CHECK int net_resolve(const struct net_addr *a, struct net_resolved *out, struct err *e);
 
 /* A bound, listening, non-blocking descriptor; SO_REUSEADDR, never SO_REUSEPORT (it would hide a taken port).
  * ERR_INVALID: no such address on this machine. ERR_BUSY: taken, ERR_SYSTEM: not permitted and the like. */

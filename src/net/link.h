@@ -39,9 +39,12 @@ void net_link_free(struct net_link *l); /* drops what is unsent, closes the desc
 /* False: the link has ended, or NET_LINK_UNSENT_MAX bytes wait already; then nothing of the frame will leave. The
  * bodies' total is at most NET_FRAME_MAX. */
 bool net_link_send(struct net_link *l, uint16_t type, const struct net_piece *pieces, size_t count);
-size_t net_link_unsent(const struct net_link *l); /* bytes the kernel has not taken yet */
+size_t net_link_unsent(const struct net_link *l); /* what waits: 0 when the kernel took every byte */
+/* Tries to write now instead of at the turn's end, calls no hook; true: nothing waits any more. For a last word. */
+bool net_link_flush(struct net_link *l);
 
-void net_link_pause(struct net_link *l, bool paused); /* while paused nothing more is read: back-pressure */
+/* While paused nothing more is read: back-pressure. Frames that came with the last read are still delivered. */
+void net_link_pause(struct net_link *l, bool paused);
 void net_link_set_frame_max(struct net_link *l, size_t frame_max);
 void net_link_set_hooks(struct net_link *l, const struct net_link_hooks *hooks);
 

@@ -28,11 +28,11 @@ struct net_peers;
 
 /* What one side says of itself in the hello. */
 struct net_hello {
-	uint64_t cluster_id;          /* 0 = none yet */
+	uint64_t cluster_id; /* 0 = none yet */
 	node_id incarnation;
 	char name[NET_NAME_MAX + 1];
-	char addr[NET_ADDR_MAX + 1];  /* advertised cluster address */
-	bool empty;                   /* holds no Raft configuration */
+	char addr[NET_ADDR_MAX + 1]; /* advertised cluster address */
+	bool empty;                  /* holds no Raft configuration */
 };
 
 /* One piece of a frame's body; `slab` (may be NULL: the bytes are copied) keeps `p` alive until it was sent. */
@@ -46,29 +46,29 @@ struct net_hooks {
 	void *arg;
 	/* A dialled link finished its hello. `peer` is the name it was dialled under. */
 	void (*on_up)(void *arg, const char *peer, const struct net_hello *hello);
-	/* The dialled link to `peer` is gone or a dial failed; refused: its address actively refuses connections. Called
-	 * once per change, not per attempt. */
+	/* The dialled link to `peer` is gone or a dial failed; refused: its address actively refuses connections.
+	 * Called once per change, not per attempt. */
 	void (*on_down)(void *arg, const char *peer, bool refused);
 	/* A frame from the peer that said `from` in its hello; body lies in `slab` (borrowed for the call; take a count
 	 * to keep it). */
 	void (*on_frame)(void *arg, const struct net_hello *from, uint16_t type, struct slab *slab, const uint8_t *body,
-			 size_t len);
+	                 size_t len);
 	/* An accepted link of purpose "forward" finished its hello: the descriptor (non-blocking) is given away. */
 	void (*on_forward)(void *arg, const struct net_hello *from, int fd);
 };
 
 struct net_options {
 	struct ev_loop *loop;
-	struct pool *pool;          /* name look-ups */
-	int listen_fd;              /* from net_listen (net/addr.h): bound before the data directory is touched; taken */
-	const uint8_t *secret;      /* cluster secret; NULL = none */
+	struct pool *pool;     /* name look-ups */
+	int listen_fd;         /* from net_listen (net/addr.h): bound before the data directory is touched; taken */
+	const uint8_t *secret; /* cluster secret; NULL = none */
 	size_t secret_len;
 	struct net_hello self;
 	struct net_hooks hooks;
 };
 
-/* Accepts as soon as the loop runs, dials nobody yet. Everything in `o` but the secret, the loop and the pool is copied;
- * those are borrowed until net_peers_free. */
+/* Accepts as soon as the loop runs, dials nobody yet. Everything in `o` but the secret, the loop and the pool is
+ * copied; those are borrowed until net_peers_free. */
 struct net_peers *net_peers_new(const struct net_options *o);
 void net_peers_free(struct net_peers *n); /* accepts NULL */
 

@@ -43,7 +43,8 @@ struct store_verdict {
 	char why[160]; /* what decided it, for the log line */
 };
 
-/* Judges <dir>/fsm.mdb without opening it as a database and without changing anything. ERR_IO: could not be read at all. */
+/* Judges <dir>/fsm.mdb without opening it as a database and without changing anything. ERR_IO: it could not be read at all;
+ * ERR_VERSION: a database of a format this build does not read. */
 MUST_CHECK int store_judge(const char *dir, struct store_verdict *out, struct err *e);
 
 /* fsm.mdb becomes fsm.stale (one slot, overwritten); its lock file and mark go. Durable on return. Not while open. */

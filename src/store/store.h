@@ -64,8 +64,8 @@ struct store_options {
 	uint64_t map_bytes;    /* address space to reserve; 0 = 1 TiB. Halved until it opens */
 	bool sync_commits;     /* --sync fsm: every commit is synced too */
 	uint64_t limit_bytes;  /* logical limit on pages in use; 0 = what the map allows less the reserve */
-	const char *scratch;   /* not NULL: a throw-away file at this path instead, without mark, lock file or trust; for
-	                        * specs, tests and tools. `dir` is then ignored */
+	const char *scratch;   /* not NULL: a throw-away file at this path instead, made or (an image) taken over, and
+	                        * unlinked once it is open; no mark, no syncs. For specs, tools and tests; `dir` is ignored */
 };
 
 /* Opens for reading and writing. Judges trust first (store/mark.h): an untrusted file is not opened, ERR_CORRUPT. An
@@ -88,6 +88,11 @@ int store_close(struct store *s, bool clean, struct err *e);
 MUST_CHECK int store_replace(struct store *s, const char *path, struct err *e);
 
 /* ---- transactions ---- */
+
+/* Databases that a newer release added are missing in an older file: they read as empty until the first write transaction of
+ * whoever opened it has made them (before other threads use the store). */
+bool store_is_complete(const struct store *s);
+MUST_CHECK int store_create_missing(struct store_txn *t); /* there for good once `t` is committed */
 
 /* Any thread. A reader slot is held until store_abort, also while reset. ERR_BUSY: no reader slot is left. */
 MUST_CHECK int store_begin_read(struct store *s, struct store_txn **out, struct err *e);
@@ -122,7 +127,6 @@ MUST_CHECK int store_cursor_open(struct store_txn *t, enum store_db db, struct s
 void store_cursor_close(struct store_cursor *c); /* before its transaction (or child) ends; accepts NULL */
 MUST_CHECK int store_cursor_seek(struct store_cursor *c, struct str from, struct str *key, struct str *value); /* >= from */
 MUST_CHECK int store_cursor_next(struct store_cursor *c, struct str *key, struct str *value);
-MUST_CHECK int store_cursor_prev(struct store_cursor *c, struct str *key, struct str *value); /* unplaced: the last */
 
 /* ---- the file ---- */
 

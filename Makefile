@@ -174,7 +174,7 @@ $(B)/$1/obj/%.o: src/%.c $(B)/$1/flags
 $(B)/$1/tests/%.o: tests/%.c $(B)/$1/flags
 	@mkdir -p $$(@D)
 	$$(say) "CC $1 $$<"
-	$$(Q)$$(CC) $$(CFLAGS_common) $$(CFLAGS_$1) -Itests -MMD -MP -c -o $$@ $$<
+	$$(Q)$$(CC) $$(CFLAGS_common) $$(CFLAGS_$1) -I. -MMD -MP -c -o $$@ $$<
 
 $(B)/$1/gen/%.o: $(B)/gen/%.c $(B)/$1/flags
 	@mkdir -p $$(@D)
@@ -275,7 +275,7 @@ $(B)/fuzz/fuzz_%: .FORCE
 	@mkdir -p $(@D)
 	$(say) "LD fuzz $@"
 	$(Q)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		-pthread $(INCLUDES) -Itests -o $@ $(call fuzz_sources,fuzz_$*) $(call libs_of,$(call fuzz_folder,fuzz_$*))
+		-pthread $(INCLUDES) -I. -o $@ $(call fuzz_sources,fuzz_$*) $(call libs_of,$(call fuzz_folder,fuzz_$*))
 
 .PHONY: fuzz
 fuzz: deps-fuzz ## fuzzes each decoder for T seconds (T=30), starting from the corpus
@@ -321,8 +321,8 @@ $(B)/release/lib/proc.so: $(B)/release/tests/cluster/proc.o
 .PHONY: spec cluster
 spec: $(if $(HAVE_SPEC),$(B)/release/lib/veena/spec.so) ## runs the specs of the policies and of lua/
 	$(call LUA_PATHS,release) $(BUSTED) --output=TAP spec
-cluster: all $(B)/release/lib/proc.so ## runs the cluster tests, real processes (SCALE=full: full counts)
-	$(call LUA_PATHS,release) VEENAD=$(B)/veenad $(BUSTED) --output=TAP tests/cluster
+cluster: all $(B)/release/lib/proc.so ## runs the cluster tests, real processes (SCALE=full, SPEC=file, FILTER=words)
+	$(call LUA_PATHS,release) VEENAD=$(B)/veenad $(BUSTED) --output=TAP $(if $(FILTER),--filter='$(FILTER)') $(or $(SPEC),tests/cluster)
 
 # ---- bench ----
 
@@ -342,7 +342,7 @@ bench: all $(BENCH_PROGRAMS) $(B)/release/lib/proc.so ## measures reads and dura
 C_FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/*/*.[ch]))
 LUA_FILES = $(sort $(wildcard lua/*.lua lua/*/*.lua policies/*.lua policies/*/*.lua spec/*.lua spec/*/*.lua \
 	src/*/*.lua tests/*.lua tests/*/*.lua contrib/*.lua contrib/*/*.lua))
-TIDY_FLAGS = -std=c11 -D_GNU_SOURCE $(INCLUDES) -Itests
+TIDY_FLAGS = -std=c11 -D_GNU_SOURCE $(INCLUDES) -I.
 TIDIED := $(patsubst %.c,$(B)/lint/%.tidy,$(filter %.c,$(C_FILES)))
 
 # A file is looked at again when it or a header changed.
@@ -361,7 +361,7 @@ lint-tidy: $(TIDIED)
 lint-cppcheck:
 	@mkdir -p $(B)/lint/cppcheck
 	$(Q)cppcheck -q -j$(JOBS) --cppcheck-build-dir=$(B)/lint/cppcheck --std=c11 --enable=warning,performance,portability \
-		--inline-suppr --error-exitcode=1 -D_GNU_SOURCE -Isrc -Itests \
+		--inline-suppr --error-exitcode=1 -D_GNU_SOURCE -Isrc -I. \
 		$(filter %.c,$(C_FILES))
 lint-lua:
 	$(Q)luacheck -q --no-color $(LUA_FILES)

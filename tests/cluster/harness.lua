@@ -13,7 +13,6 @@
 --
 -- VEENAD names the program, SCALE=full asks for full counts (harness.scaled).
 
-local busted = require "busted"
 local proc = require "proc"
 local http = require "cluster.http"
 
@@ -189,12 +188,13 @@ end
 local Cluster = {}
 Cluster.__index = Cluster
 
--- options: nodes (count, default 3), flags (list for every node), alone (true: --bootstrap instead of --peers).
+-- options: nodes (count, default 3), flags (list for every node), alone (true: --bootstrap instead of --peers), dir
+-- (where its folder is made; the temporary directory).
 function harness.new(options)
 	local count = options.nodes or 3
 	local ports = proc.free_ports(2 * count)
 	local c = setmetatable({ nodes = {}, flags = options.flags, extra_pids = {},
-		dir = assert(proc.mkdtemp((os.getenv("TMPDIR") or "/tmp") .. "/veena-cluster-")) }, Cluster)
+		dir = assert(proc.mkdtemp((options.dir or os.getenv("TMPDIR") or "/tmp") .. "/veena-cluster-")) }, Cluster)
 	local peers = {}
 	for i = 1, count do
 		local id = "n" .. i
@@ -289,7 +289,7 @@ end
 
 local LOG_LINES_SHOWN = 40
 
-local function show_logs(c)
+function harness.show_logs(c)
 	for _, node in ipairs(c.nodes) do
 		local lines = {}
 		for line in node:log():gmatch("[^\n]+") do lines[#lines + 1] = line end
@@ -300,13 +300,13 @@ end
 
 -- One test with a cluster of its own. options.start = false leaves the start to the test.
 function harness.case(name, options, fn)
-	busted.it(name, function()
+	require("busted").it(name, function()
 		local c = harness.new(options)
 		local ok, err = xpcall(function()
 			if options.start ~= false then c:start() end
 			fn(c)
 		end, function(e) return type(e) == "string" and debug.traceback(e, 2) or e end)
-		if not ok then show_logs(c) end
+		if not ok then harness.show_logs(c) end
 		c:close()
 		if not ok then error(err, 0) end
 	end)

@@ -49,7 +49,8 @@ static void collect_strings(lua_State *L, int index, char **out)
 	luaL_argcheck(L, n < ARGS_MAX, index, "too many strings");
 	for (lua_Unsigned i = 0; i < n; i++) {
 		lua_rawgeti(L, index, (lua_Integer)i + 1);
-		out[i] = (char *)(uintptr_t)luaL_checkstring(L, -1);
+		luaL_argcheck(L, lua_type(L, -1) == LUA_TSTRING, index, "strings only");
+		out[i] = (char *)(uintptr_t)lua_tostring(L, -1);
 		lua_pop(L, 1);
 	}
 	out[n] = NULL;
@@ -225,18 +226,13 @@ static int proc_mkdtemp(lua_State *L)
 	return 1;
 }
 
-static int proc_getpid(lua_State *L)
-{
-	lua_pushinteger(L, getpid());
-	return 1;
-}
-
 int luaopen_proc(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{ "spawn", proc_spawn },           { "kill", proc_kill },     { "wait", proc_wait },
-		{ "free_ports", proc_free_ports }, { "now_ms", proc_now_ms }, { "sleep_ms", proc_sleep_ms },
-		{ "mkdtemp", proc_mkdtemp },       { "getpid", proc_getpid }, { NULL, NULL },
+		{ "spawn", proc_spawn },     { "kill", proc_kill },
+		{ "wait", proc_wait },       { "free_ports", proc_free_ports },
+		{ "now_ms", proc_now_ms },   { "sleep_ms", proc_sleep_ms },
+		{ "mkdtemp", proc_mkdtemp }, { NULL, NULL },
 	};
 	static const struct {
 		const char *name;

@@ -346,10 +346,13 @@ TIDY_FLAGS = -std=c11 -D_GNU_SOURCE $(INCLUDES) -I.
 TIDIED := $(patsubst %.c,$(B)/lint/%.tidy,$(filter %.c,$(C_FILES)))
 
 # A file is looked at again when it or a header changed.
-$(B)/lint/%.tidy: %.c .clang-tidy $(filter %.h,$(C_FILES))
+$(B)/lint/%.tidy: %.c .clang-tidy tests/.clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)
 	$(Q)clang-tidy --quiet $< -- $(TIDY_FLAGS) $(if $(filter tests/sim/%,$<),-DVEENA_SIM) >$@.log 2>&1 && mv $@.log $@ || \
 		{ cat $@.log; exit 1; }
+
+# It cannot follow a variable that a called function fills: gcc, clang and ASan do that better.
+CPPCHECK_NOT := --suppress=uninitvar --suppress=legacyUninitvar --suppress=ctuuninitvar --suppress=arrayIndexThenCheck
 
 .PHONY: lint lint-arrows lint-format lint-tidy lint-cppcheck lint-lua
 lint: lint-arrows lint-format lint-tidy lint-cppcheck lint-lua ## include arrows, rooms, bans, format, tidy, cppcheck
@@ -361,7 +364,7 @@ lint-tidy: $(TIDIED)
 lint-cppcheck:
 	@mkdir -p $(B)/lint/cppcheck
 	$(Q)cppcheck -q -j$(JOBS) --cppcheck-build-dir=$(B)/lint/cppcheck --std=c11 --enable=warning,performance,portability \
-		--inline-suppr --error-exitcode=1 -D_GNU_SOURCE -Isrc -I. \
+		--inline-suppr $(CPPCHECK_NOT) --error-exitcode=1 -D_GNU_SOURCE -Isrc -I. \
 		$(filter %.c,$(C_FILES))
 lint-lua:
 	$(Q)luacheck -q --no-color $(LUA_FILES)

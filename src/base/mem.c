@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Noreturn void mem_exhausted(size_t size)
+{
+	fprintf(stderr, "veena: out of memory (%zu bytes wanted); stopping, the log keeps what was acknowledged\n", size);
+	abort();
+}
+
 static void *must(void *p, size_t size)
 {
-	if (!p && size) {
-		fprintf(stderr, "veena: out of memory (%zu bytes wanted); stopping, the log keeps what was acknowledged\n",
-			size);
-		abort();
-	}
+	if (!p && size)
+		mem_exhausted(size);
 	return p;
 }
 

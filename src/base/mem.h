@@ -20,5 +20,6 @@ void *mem_dup(const void *p, size_t size);   /* copy of `size` bytes */
 char *mem_strdup(const char *s);             /* copy; s must not be NULL */
 char *mem_strndup(const char *s, size_t len);
 void mem_free(void *p); /* accepts NULL */
+_Noreturn void mem_exhausted(size_t size); /* what mem_alloc does on exhaustion */
 
 #endif /* BASE_MEM_H */

@@ -98,8 +98,7 @@ struct slab *slab_new(size_t cap)
 {
 	struct slab *s = slab_try_new(cap);
 	if (!s)
-		mem_free(mem_alloc(cap)); /* aborts with the size */
-	assert(s);
+		mem_exhausted(cap);
 	return s;
 }
 

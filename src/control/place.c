@@ -1,0 +1,171 @@
+#include "control/place.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/lua_value.h"
+
+struct place_run {
+	struct cluster_view *view;
+	const struct place_question *q;
+	struct arena *arena;
+	struct place_answer *out;
+};
+
+const struct place_refusal *place_refusal(const struct fsm_members *members, struct str id)
+{
+	static const struct place_refusal unknown = { "member_not_found", "is not a member" };
+	static const struct place_refusal dead = { "target_not_alive", "is not alive" };
+	static const struct place_refusal draining = { "target_draining", "is draining" };
+	static const struct place_refusal cordoned = { "target_not_placeable", "is not placeable" };
+	const struct fsm_member *m = fsm_members_find(members, id);
+	if (!m)
+		return &unknown;
+	if (!m->alive)
+		return &dead;
+	if (m->draining)
+		return &draining;
+	return m->placeable ? NULL : &cordoned;
+}
+
+static LUA_JUMPS void push_partitions(lua_State *L, const struct place_question *q)
+{
+	lua_createtable(L, (int)q->count, 0);
+	for (size_t i = 0; i < q->count; i++) {
+		lua_pushinteger(L, q->partitions[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	sandbox_mark_array(L, -1);
+}
+
+static bool was_asked(const struct place_question *q, lua_Integer p)
+{
+	for (size_t i = 0; i < q->count; i++) {
+		if ((lua_Integer)q->partitions[i] == p)
+			return true;
+	}
+	return false;
+}
+
+/* Every key must be a partition that was asked for: a table indexed from 1 by mistake is told so, not half obeyed. */
+static LUA_JUMPS void check_keys(lua_State *L, int index, const struct place_question *q)
+{
+	for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+		if (!lua_isinteger(L, -2) || !was_asked(q, lua_tointeger(L, -2))) {
+			lua_pushvalue(L, -2);
+			luaL_error(L, "place: the answer has a key %s, which is not a partition it was asked for",
+				   luaL_tolstring(L, -1, NULL));
+		}
+	}
+}
+
+static LUA_JUMPS void read_reason(lua_State *L, int index, struct place_answer *out)
+{
+	if (lua_type(L, index) == LUA_TTABLE && lua_rawgeti(L, index, 0) != LUA_TSTRING)
+		return;
+	const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+	if (text)
+		snprintf(out->reason, sizeof(out->reason), "%s", text);
+}
+
+static LUA_JUMPS void read_owners(lua_State *L, int index, const struct place_run *run)
+{
+	for (size_t i = 0; i < run->q->count; i++) {
+		const int type = lua_rawgeti(L, index, run->q->partitions[i]);
+		if (type == LUA_TSTRING) {
+			size_t len;
+			const char *id = lua_tolstring(L, -1, &len);
+			run->out->owners[i] = (struct str){ arena_strndup(run->arena, id, len), len };
+		} else if (type != LUA_TNIL) {
+			luaL_error(L, "place: partition %d is given a %s, a member id is expected", (int)run->q->partitions[i],
+				   luaL_typename(L, -1));
+		}
+		lua_pop(L, 1);
+	}
+}
+
+static LUA_JUMPS int run_place(lua_State *L)
+{
+	const struct place_run *run = lua_touserdata(L, 1);
+	policy_push_function(L, "place");
+	cluster_view_push(L, run->view);
+	lua_push_json(L, run->q->topic_json);
+	push_partitions(L, run->q);
+	lua_call(L, 3, 2);
+	const int owners = lua_gettop(L) - 1;
+	if (!lua_istable(L, owners))
+		return luaL_error(L, "place: returns a %s, a table of partition = member id is expected",
+				  luaL_typename(L, owners));
+	check_keys(L, owners, run->q);
+	read_owners(L, owners, run);
+	read_reason(L, owners + 1, run->out);
+	return 0;
+}
+
+static void begin_try(void *arg, struct sandbox *sb)
+{
+	const struct place_run *run = arg;
+	run->view->sb = sb;
+	for (size_t i = 0; i < run->q->count; i++)
+		run->out->owners[i] = STR_LIT("");
+	run->out->reason[0] = '\0';
+}
+
+static void end_try(void *arg, struct sandbox *sb)
+{
+	(void)sb;
+	const struct place_run *run = arg;
+	run->view->sb = NULL;
+}
+
+static bool is_avoided(const struct place_question *q, struct str id)
+{
+	for (size_t i = 0; i < q->avoid_count; i++) {
+		if (str_eq(q->avoid[i], id))
+			return true;
+	}
+	return false;
+}
+
+/* What policies.md promises whatever a policy returns: targets are alive, placeable and not draining. */
+static void drop_unsafe(const struct place_run *run)
+{
+	struct place_answer *out = run->out;
+	for (size_t i = 0; i < run->q->count; i++) {
+		const struct str id = out->owners[i];
+		if (id.len == 0)
+			continue;
+		static const struct place_refusal again = { "refused_before", "was refused a moment ago" };
+		const struct place_refusal *why = place_refusal(run->view->members, id);
+		if (!why && is_avoided(run->q, id))
+			why = &again;
+		if (!why) {
+			out->placed++;
+			continue;
+		}
+		out->refused++;
+		out->owners[i] = STR_LIT("");
+		snprintf(out->reason, sizeof(out->reason), "partition %u: %.64s %s", run->q->partitions[i], id.p,
+			 why->text);
+	}
+}
+
+int place_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct cluster_view *view,
+	      const struct place_question *q, struct arena *a, struct place_answer *out, struct sandbox_fault *fault)
+{
+	*out = (struct place_answer){ .owners = arena_zalloc(a, (q->count ? q->count : 1) * sizeof(struct str)) };
+	struct place_run run = { .view = view, .q = q, .arena = a, .out = out };
+	const struct policy_call call = {
+		.kind = POLICY_PLACEMENT,
+		.budget = budget,
+		.run = run_place,
+		.before = begin_try,
+		.after = end_try,
+		.arg = &run,
+	};
+	const int rc = policy_run(ps, &call, fault);
+	if (rc == 0)
+		drop_unsafe(&run);
+	return rc;
+}

@@ -1,0 +1,45 @@
+/* control/place.h - asks the placement policy for owners and lets nothing unsafe through.
+ *
+ * Thread: that of the caller's policy set and view.
+ */
+#ifndef CONTROL_PLACE_H
+#define CONTROL_PLACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "control/policy.h"
+#include "control/view.h"
+
+#define PLACE_REASON_MAX 256 /* bytes */
+
+struct place_question {
+	struct str topic_json;      /* the topic's record, stored or to be stored */
+	const uint32_t *partitions; /* without an owner, ascending */
+	size_t count;
+	const struct str *avoid;    /* members refused a moment ago */
+	size_t avoid_count;
+};
+
+struct place_answer {
+	struct str *owners;         /* one per partition; "" = waits. Bytes in the caller's arena */
+	size_t placed;              /* how many are not "" */
+	size_t refused;             /* owners the policy named and the core does not allow */
+	char reason[PLACE_REASON_MAX + 1]; /* the policy's, or why the core refused one */
+};
+
+/* May a partition be placed on this member? NULL when it may, else why not. */
+struct place_refusal {
+	const char *code; /* stable word */
+	const char *text; /* goes behind the member's id */
+};
+const struct place_refusal *place_refusal(const struct fsm_members *members, struct str id);
+
+/* `view` has no sandbox yet; results live in `a`. ERR_INVALID when no policy in force answered. */
+MUST_CHECK int place_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct cluster_view *view,
+			 const struct place_question *q, struct arena *a, struct place_answer *out,
+			 struct sandbox_fault *fault);
+
+#endif /* CONTROL_PLACE_H */

@@ -1,0 +1,64 @@
+/* control/policy.h - which policy is in force, and what happens when it fails.
+ *
+ * In force: the file KIND.lua in --policy-dir, else the one shipped in this binary. A policy that faults is passed over
+ * for this call and the next one in that order answers; one that overran its budget or did not load is benched: not
+ * tried again until its text changes. The fault is kept for status and logged once per version and line.
+ * Thread: a struct policy_set belongs to one lane; policy_faults_copy any.
+ */
+#ifndef CONTROL_POLICY_H
+#define CONTROL_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "control/sandbox.h"
+
+enum policy_kind { POLICY_PLACEMENT, POLICY_KIND_COUNT };
+
+enum policy_source { POLICY_FILE, POLICY_SHIPPED, POLICY_SOURCE_COUNT }; /* in the order they are asked */
+
+const char *policy_kind_name(enum policy_kind k);     /* "placement" */
+const char *policy_source_name(enum policy_source s); /* "file", "shipped" */
+
+struct policy_set;
+
+/* `dir` NULL: only what is shipped. A file that cannot be read counts as absent and is logged. */
+struct policy_set *policy_set_new(const char *dir);
+void policy_set_free(struct policy_set *ps); /* accepts NULL */
+/* Looks for changed files, at most once a second. */
+void policy_set_refresh(struct policy_set *ps, uint64_t now_ms);
+
+/* One call: `run` is a host function for sandbox_host_call that finds the struct behind `arg`, pushes the policy with
+ * policy_push_function and reads the results. It is called with each policy in force in turn until one does not fault.
+ * ERR_INVALID when all did; `fault` is the last one's. `before` (may be NULL) resets the caller's results before a try. */
+struct policy_call {
+	enum policy_kind kind;
+	const struct sandbox_budget *budget;
+	lua_CFunction run;
+	void (*before)(void *arg, struct sandbox *sb);
+	void (*after)(void *arg, struct sandbox *sb); /* the sandbox is about to go; may be NULL */
+	void *arg;
+};
+MUST_CHECK int policy_run(struct policy_set *ps, const struct policy_call *call, struct sandbox_fault *fault);
+
+/* For run functions: pushes the named function of the policy that is being tried; raises (a fault of loading) when the
+ * policy does not return a table with it. */
+LUA_JUMPS void policy_push_function(lua_State *L, const char *function);
+
+/* ---- faults, for status ---- */
+
+struct policy_fault_record {
+	enum policy_kind kind;
+	enum policy_source source;
+	struct sandbox_fault fault;
+	uint64_t at_ms;  /* Unix, of the latest */
+	uint64_t count;  /* of this version */
+	bool benched;
+};
+#define POLICY_FAULTS_MAX (POLICY_KIND_COUNT * POLICY_SOURCE_COUNT)
+/* Faults of the versions now in force, at most one a source. Returns how many. Any thread. */
+size_t policy_faults_copy(struct policy_fault_record out[POLICY_FAULTS_MAX]);
+
+#endif /* CONTROL_POLICY_H */

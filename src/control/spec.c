@@ -1,0 +1,710 @@
+/* veena.spec: the daemon's own view, sandbox and core rules as a Lua module for busted.
+ *
+ *   local veena = require "veena.spec"
+ *   local c = veena.cluster{ members = {...}, topics = {...}, assignments = {...} }
+ *   local p = veena.policy("policies/placement.lua")
+ *   p.place(c, "orders", {0, 1})        -- raises {kind=, message=, line=}
+ *   veena.try(p, c, { topic = "orders" })
+ *
+ * A cluster is a real store in an unlinked temporary file, filled by real commands through fsm_apply, so that a spec sees
+ * what a policy sees in the daemon. A policy runs in the daemon's sandbox under the daemon's budgets. */
+#include <assert.h>
+#include <inttypes.h>
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "control/lua_value.h"
+#include "control/place.h"
+#include "control/sandbox.h"
+#include "control/view.h"
+#include "fsm/fsm.h"
+#include "fsm/reader.h"
+#include "fsm/topics.h"
+#include "model/commands.h"
+#include "model/entry.h"
+#include "model/records.h"
+#include "model/rules.h"
+
+#define CLUSTER_TYPE "veena.spec.cluster"
+#define POLICY_TYPE "veena.spec.policy"
+#define INDEX_DEFAULT 1000
+#define NOW_DEFAULT 1700000000.0 /* Unix seconds */
+#define SERVERS_MAX 16
+#define ENTRIES_MAX 65536
+
+int luaopen_veena_spec(lua_State *L);
+
+static const struct view_setting default_settings[] = {
+	{ "max_moves", 8 },  { "dead_after_s", 30 },         { "failover_after_s", 10 },
+	{ "min_voters", 3 }, { "member_heartbeat_ms", 5000 }, { "replica_lag", 4096 },
+};
+
+/* Everything behind one `c`. Freed by the userdata's __gc, which the view object keeps alive as its user value. */
+struct spec_cluster {
+	char *path; /* of the scratch store while it has a name */
+	struct fsm *fsm;
+	struct fsm_reader reader;
+	struct arena arena;   /* what the view borrows */
+	struct arena scratch; /* the view's, of one method call */
+	struct buf log;
+	struct buf json;      /* one record on its way in */
+	struct entry_builder builder;
+	struct buf entries; /* of struct slab * */
+	size_t entry_count;
+	struct view_server servers[SERVERS_MAX];
+	struct view_setting settings[ARRAY_LEN(default_settings)];
+	struct cluster_view view;
+};
+
+static struct slab *entry_at(const struct spec_cluster *c, size_t i)
+{
+	struct slab *s;
+	memcpy(&s, c->entries.data + i * sizeof(s), sizeof(s)); /* NOLINT(bugprone-sizeof-expression): pointers in a buf */
+	return s;
+}
+
+static void drop_entries(struct spec_cluster *c)
+{
+	for (size_t i = 0; i < c->entry_count; i++)
+		slab_unref(entry_at(c, i));
+	c->entry_count = 0;
+	buf_fini(&c->entries);
+	entry_builder_fini(&c->builder);
+}
+
+static int cluster_gc(lua_State *L)
+{
+	struct spec_cluster **box = luaL_checkudata(L, 1, CLUSTER_TYPE);
+	struct spec_cluster *c = *box;
+	*box = NULL;
+	if (!c)
+		return 0;
+	drop_entries(c);
+	if (c->fsm) {
+		fsm_reader_fini(&c->reader);
+		(void)fsm_close(c->fsm, false, NULL); /* a scratch file: there is nothing to keep */
+	}
+	if (c->path)
+		unlink(c->path);
+	mem_free(c->path);
+	arena_fini(&c->arena);
+	arena_fini(&c->scratch);
+	buf_fini(&c->log);
+	buf_fini(&c->json);
+	mem_free(c);
+	return 0;
+}
+
+static LUA_JUMPS struct spec_cluster *push_cluster(lua_State *L)
+{
+	struct spec_cluster **box = lua_newuserdatauv(L, sizeof(*box), 0);
+	*box = NULL;
+	if (luaL_newmetatable(L, CLUSTER_TYPE)) {
+		lua_pushcfunction(L, cluster_gc);
+		lua_setfield(L, -2, "__gc");
+	}
+	lua_setmetatable(L, -2);
+	*box = mem_zalloc(sizeof(**box));
+	return *box;
+}
+
+/* ---- reading the description ---- */
+
+/* Every field of the table at `index` must be in `names`. */
+static LUA_JUMPS void check_fields(lua_State *L, int index, const char *what, const char *const *names)
+{
+	for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+		const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
+		size_t i = 0;
+		while (key && names[i] && strcmp(names[i], key) != 0)
+			i++;
+		if (!key || !names[i])
+			luaL_error(L, "%s has no field '%s'", what, key ? key : luaL_typename(L, -2));
+	}
+}
+
+static LUA_JUMPS void add_command(lua_State *L, struct spec_cluster *c, enum command_type type, const void *payload)
+{
+	if (c->entry_count == ENTRIES_MAX)
+		luaL_error(L, "a cluster of a spec takes at most %d records", ENTRIES_MAX);
+	entry_builder_clear(&c->builder);
+	entry_builder_add(&c->builder, type, payload);
+	const struct entry_header h = { .actor = STR_LIT("spec"), .origin = STR_LIT("spec") };
+	struct slab *entry;
+	struct err e;
+	if (entry_builder_finish(&c->builder, &h, &entry, &e) != 0)
+		luaL_error(L, "%s", e.msg);
+	buf_put(&c->entries, &entry, sizeof(entry)); /* NOLINT(bugprone-sizeof-expression) */
+	c->entry_count++;
+}
+
+/* Moves the named fields of the table on top, one by one, into a fresh table that is left on top of it. */
+static LUA_JUMPS void split_fields(lua_State *L, const char *const *names)
+{
+	const int from = lua_gettop(L);
+	lua_newtable(L);
+	for (; *names; names++) {
+		lua_getfield(L, from, *names);
+		lua_setfield(L, -2, *names);
+		lua_pushnil(L);
+		lua_setfield(L, from, *names);
+	}
+}
+
+/* The table at `index` as a record of type t: the strict reader names an unknown or ill-typed field. */
+static LUA_JUMPS void read_record(lua_State *L, struct spec_cluster *c, int index, const struct record_type *t, void *out)
+{
+	buf_clear(&c->json);
+	struct json_writer w = { .out = &c->json };
+	lua_write_json(L, index, &w);
+	const struct str text = { arena_dup(&c->arena, c->json.data, c->json.len), c->json.len };
+	struct err e;
+	if (record_read_json(t, text, &c->arena, out, NULL, &e) != 0)
+		luaL_error(L, "%s", e.msg);
+}
+
+static LUA_JUMPS struct str field_text(lua_State *L, struct spec_cluster *c, int index, const char *name, const char *otherwise)
+{
+	lua_getfield(L, index, name);
+	size_t len;
+	const char *s = luaL_optlstring(L, -1, otherwise, &len);
+	struct str out = { arena_strndup(&c->arena, s, len), len };
+	lua_pop(L, 1);
+	return out;
+}
+
+static LUA_JUMPS bool field_flag(lua_State *L, int index, const char *name, bool otherwise)
+{
+	const bool flag = lua_getfield(L, index, name) == LUA_TNIL ? otherwise : (bool)lua_toboolean(L, -1);
+	lua_pop(L, 1);
+	return flag;
+}
+
+/* A member may be given as its id alone. */
+static LUA_JUMPS void add_member(lua_State *L, struct spec_cluster *c)
+{
+	static const char *const beyond[] = { "kind", "placeable", "tags", "labels", NULL };
+	if (lua_type(L, -1) == LUA_TSTRING) {
+		lua_newtable(L);
+		lua_pushvalue(L, -2);
+		lua_setfield(L, -2, "id");
+	} else {
+		luaL_checktype(L, -1, LUA_TTABLE);
+		lua_newtable(L); /* a copy: the description is the caller's */
+		for (lua_pushnil(L); lua_next(L, -3); lua_pop(L, 1)) {
+			lua_pushvalue(L, -2);
+			lua_pushvalue(L, -2);
+			lua_rawset(L, -5);
+		}
+	}
+	split_fields(L, beyond);
+	const int extra_at = lua_gettop(L);
+	struct member m;
+	read_record(L, c, extra_at - 1, &member_type, &m);
+	if (m.id.len == 0)
+		luaL_error(L, "a member has no id");
+	if (m.status.len == 0)
+		m.status = STR_LIT(MEMBER_ALIVE);
+	if (m.addr.len == 0)
+		m.addr = STR_LIT("127.0.0.1:7942");
+	const bool draining = m.draining;
+	m.draining = false;
+	add_command(L, c, CMD_MEMBER_JOIN, &m);
+	if (draining)
+		add_command(L, c, CMD_MEMBER_DRAINING, &(struct cmd_member_draining){ .id = m.id, .draining = true });
+
+	struct member_extra x = {
+		.id = m.id,
+		.kind = field_text(L, c, extra_at, "kind", MEMBER_KIND_SERVER),
+		.placeable = field_flag(L, extra_at, "placeable", true),
+	};
+	if (lua_getfield(L, extra_at, "tags") == LUA_TTABLE) {
+		lua_newtable(L);
+		lua_pushvalue(L, -2);
+		lua_setfield(L, -2, "tags");
+		lua_pushliteral(L, "x");
+		lua_setfield(L, -2, "id");
+		lua_pushliteral(L, MEMBER_KIND_SERVER);
+		lua_setfield(L, -2, "kind");
+		lua_pushboolean(L, 1);
+		lua_setfield(L, -2, "placeable");
+		struct member_extra tagged;
+		read_record(L, c, lua_gettop(L), &member_extra_type, &tagged);
+		x.tags = tagged.tags;
+	}
+	if (!x.placeable || !str_is(x.kind, MEMBER_KIND_SERVER) || x.tags.count)
+		add_command(L, c, CMD_MEMBER_EXTRA, &x);
+}
+
+/* A topic may be given as its name alone. */
+static LUA_JUMPS void add_topic(lua_State *L, struct spec_cluster *c)
+{
+	if (lua_type(L, -1) == LUA_TSTRING) {
+		lua_newtable(L);
+		lua_pushvalue(L, -2);
+		lua_setfield(L, -2, "name");
+	}
+	luaL_checktype(L, -1, LUA_TTABLE);
+	struct topic t;
+	read_record(L, c, lua_gettop(L), &topic_type, &t);
+	if (t.name.len == 0)
+		luaL_error(L, "a topic has no name");
+	if (t.partitions == 0)
+		t.partitions = TOPIC_PARTITIONS_MIN;
+	if (t.id.len == 0)
+		t.id = (struct str){ arena_printf(&c->arena, "%016zx", c->entry_count + 1), 16 };
+	if (t.created_at == 0)
+		t.created_at = (int64_t)c->view.now_s;
+	add_command(L, c, CMD_TOPIC_CREATE, &t);
+}
+
+static LUA_JUMPS void add_assignment(lua_State *L, struct spec_cluster *c)
+{
+	luaL_checktype(L, -1, LUA_TTABLE);
+	struct assignment a;
+	read_record(L, c, lua_gettop(L), &assignment_type, &a);
+	const struct str target = a.target_id;
+	a.target_id = STR_LIT("");
+	add_command(L, c, CMD_PARTITION_ASSIGN, &a);
+	if (target.len)
+		add_command(L, c, CMD_MOVE_TARGET,
+			    &(struct cmd_move_target){ .topic = a.topic, .partition = a.partition, .target = target });
+}
+
+static LUA_JUMPS void add_server(lua_State *L, struct spec_cluster *c)
+{
+	static const char *const names[] = { "id", "voter", "leader", "alive", NULL };
+	luaL_checktype(L, -1, LUA_TTABLE);
+	const int at = lua_gettop(L);
+	check_fields(L, at, "a server", names);
+	if (c->view.server_count == SERVERS_MAX)
+		luaL_error(L, "a cluster has at most %d servers", SERVERS_MAX);
+	c->servers[c->view.server_count++] = (struct view_server){
+		.id = field_text(L, c, at, "id", ""),
+		.voter = field_flag(L, at, "voter", true),
+		.leader = field_flag(L, at, "leader", false),
+		.alive = field_flag(L, at, "alive", true),
+	};
+}
+
+/* Calls `add` with each element of the list in field `name` of the table at 1 on top of the stack. */
+static LUA_JUMPS void each(lua_State *L, struct spec_cluster *c, const char *name,
+			   void (*add)(lua_State *L, struct spec_cluster *c))
+{
+	if (lua_getfield(L, 1, name) != LUA_TNIL) {
+		luaL_checktype(L, -1, LUA_TTABLE);
+		const int list = lua_gettop(L);
+		for (lua_Integer i = 1; lua_rawgeti(L, list, i) != LUA_TNIL; i++) {
+			add(L, c);
+			lua_settop(L, list);
+		}
+		if (lua_next(L, list)) { /* the nil that ended the loop is the first key */
+			if (!lua_isinteger(L, -2))
+				luaL_error(L, "'%s' is a list", name);
+		}
+		lua_settop(L, list);
+	}
+	lua_pop(L, 1);
+}
+
+static LUA_JUMPS void read_settings(lua_State *L, struct spec_cluster *c)
+{
+	memcpy(c->settings, default_settings, sizeof(default_settings));
+	c->view.settings = c->settings;
+	c->view.setting_count = ARRAY_LEN(default_settings);
+	if (lua_getfield(L, 1, "settings") != LUA_TNIL) {
+		luaL_checktype(L, -1, LUA_TTABLE);
+		for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+			const char *key = luaL_checkstring(L, -2);
+			size_t i = 0;
+			while (i < ARRAY_LEN(default_settings) && strcmp(key, c->settings[i].name) != 0)
+				i++;
+			if (i == ARRAY_LEN(default_settings))
+				luaL_error(L, "no setting '%s'", key);
+			c->settings[i].value = luaL_checkinteger(L, -1);
+		}
+	}
+	lua_pop(L, 1);
+}
+
+/* ---- building the state ---- */
+
+static LUA_JUMPS void open_store(lua_State *L, struct spec_cluster *c, raft_index index)
+{
+	const char *dir = getenv("TMPDIR");
+	c->path = mem_strdup(arena_printf(&c->arena, "%s/veena-spec-XXXXXX", dir && *dir ? dir : "/tmp"));
+	const int fd = mkstemp(c->path);
+	if (fd < 0)
+		luaL_error(L, "no temporary file at %s", c->path);
+	close(fd);
+	const struct fsm_options o = {
+		.store = { .scratch = c->path, .map_bytes = 1u << 30 },
+		.start_index = index - c->entry_count,
+		.changes_bytes = 1u << 20,
+	};
+	struct err e;
+	if (fsm_open(&o, &c->fsm, &e) != 0)
+		luaL_error(L, "%s", e.msg);
+	unlink(c->path);
+	mem_free(c->path);
+	c->path = NULL;
+	fsm_reader_init(&c->reader, c->fsm);
+}
+
+static LUA_JUMPS void apply_entries(lua_State *L, struct spec_cluster *c, raft_index index)
+{
+	for (size_t i = 0; i < c->entry_count; i++) {
+		struct slab *s = entry_at(c, i);
+		entry_stamp_time(s, (uint64_t)(c->view.now_s * 1000));
+		const struct entry entry = {
+			.index = index - c->entry_count + i + 1,
+			.term = 1,
+			.kind = ENTRY_COMMAND,
+			.len = (uint32_t)s->len,
+			.data = s->data,
+			.slab = s,
+		};
+		struct fsm_result result = { 0 };
+		struct err e;
+		if (fsm_apply(c->fsm, &entry, 1, &result, &e) != 0)
+			luaL_error(L, "%s", e.msg);
+		if (result.refusal)
+			luaL_error(L, "record %d of the cluster was refused: %s", (int)i + 1, fsm_refusal_word(result.refusal));
+	}
+}
+
+static LUA_JUMPS void open_view(lua_State *L, struct spec_cluster *c)
+{
+	struct store_txn *txn;
+	struct err e;
+	if (fsm_read(&c->reader, &txn, &e) != 0 || fsm_reader_members(&c->reader, &c->view.members, &e) != 0)
+		luaL_error(L, "%s", e.msg);
+	c->view.txn = txn;
+	c->view.index = fsm_reader_index(&c->reader);
+	c->view.servers = c->servers;
+	c->view.scratch = &c->scratch;
+	c->view.log = &c->log;
+}
+
+static LUA_JUMPS int spec_cluster_new(lua_State *L)
+{
+	static const char *const fields[] = { "now",     "index",  "leader",      "leader_for_s", "term", "servers",
+					      "members", "topics", "assignments", "settings",     NULL };
+	if (lua_isnoneornil(L, 1)) {
+		lua_settop(L, 0);
+		lua_newtable(L);
+	}
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	check_fields(L, 1, "a cluster", fields);
+	struct spec_cluster *c = push_cluster(L); /* 2: freed by the collector, whatever is raised from here on */
+	lua_getfield(L, 1, "now");
+	c->view.now_s = luaL_optnumber(L, -1, NOW_DEFAULT);
+	lua_getfield(L, 1, "index");
+	const lua_Integer index = luaL_optinteger(L, -1, INDEX_DEFAULT);
+	lua_getfield(L, 1, "leader_for_s");
+	c->view.leader_for_s = luaL_optnumber(L, -1, 3600);
+	lua_getfield(L, 1, "term");
+	c->view.term = (raft_term)luaL_optinteger(L, -1, 1);
+	lua_settop(L, 2);
+	c->view.leader = field_text(L, c, 1, "leader", "n1");
+	read_settings(L, c);
+	each(L, c, "servers", add_server);
+	each(L, c, "members", add_member);
+	each(L, c, "topics", add_topic);
+	each(L, c, "assignments", add_assignment);
+	if (index <= (lua_Integer)c->entry_count)
+		luaL_error(L, "index %I is too low for %d records", index, (int)c->entry_count);
+	open_store(L, c, (raft_index)index);
+	apply_entries(L, c, (raft_index)index);
+	drop_entries(c);
+	open_view(L, c);
+	cluster_view_push(L, &c->view);
+	lua_pushvalue(L, 2);
+	lua_setiuservalue(L, -2, 1);
+	return 1;
+}
+
+/* ---- policies ---- */
+
+struct spec_policy {
+	struct buf text;
+	char chunk[64];
+};
+
+static int policy_gc(lua_State *L)
+{
+	struct spec_policy *p = luaL_checkudata(L, 1, POLICY_TYPE);
+	buf_fini(&p->text);
+	return 0;
+}
+
+static LUA_JUMPS void read_source_file(lua_State *L, const char *path, struct spec_policy *p)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		luaL_error(L, "cannot read %s", path);
+	char bytes[8192];
+	size_t n;
+	while ((n = fread(bytes, 1, sizeof(bytes), f)) > 0)
+		buf_put(&p->text, bytes, n);
+	const bool failed = ferror(f) != 0;
+	fclose(f);
+	if (failed)
+		luaL_error(L, "cannot read %s", path);
+	const char *base = strrchr(path, '/');
+	snprintf(p->chunk, sizeof(p->chunk), "%.63s", base ? base + 1 : path);
+}
+
+/* One call of a policy's function: in the sandbox's state, with arguments taken from the spec's. */
+struct spec_call {
+	lua_State *from;
+	int first, count; /* arguments in `from`, the view among them */
+	const struct spec_policy *policy;
+	const char *function;
+	struct cluster_view *view;
+	struct cluster_view inner; /* the same state, charged to this call's sandbox */
+	bool loading;
+	int results;
+};
+
+static LUA_JUMPS int call_in_sandbox(lua_State *L)
+{
+	struct spec_call *call = lua_touserdata(L, 1);
+	call->loading = true;
+	sandbox_push_chunk(L, call->policy->chunk,
+			   (struct str){ (const char *)call->policy->text.data, call->policy->text.len });
+	if (!lua_istable(L, -1))
+		luaL_error(L, "%s: returns a %s, a policy returns a table of functions", call->policy->chunk,
+			   luaL_typename(L, -1));
+	lua_pushstring(L, call->function);
+	if (lua_rawget(L, -2) != LUA_TFUNCTION)
+		luaL_error(L, "%s: the table it returns has no function '%s'", call->policy->chunk, call->function);
+	call->loading = false;
+	for (int i = 0; i < call->count; i++) {
+		if (cluster_view_at(call->from, call->first + i)) {
+			call->inner = *call->view;
+			call->inner.sb = sandbox_of(L);
+			cluster_view_push(L, &call->inner);
+		} else {
+			lua_copy_value(call->from, call->first + i, L);
+		}
+	}
+	lua_call(L, call->count, 2);
+	return 2;
+}
+
+static LUA_JUMPS int copy_results(lua_State *L)
+{
+	struct sandbox *sb = lua_touserdata(L, 1);
+	lua_State *S = sandbox_lua(sb);
+	lua_copy_value(S, -2, L);
+	lua_copy_value(S, -1, L);
+	return 2;
+}
+
+static LUA_JUMPS void raise_fault(lua_State *L, const struct sandbox_fault *f)
+{
+	lua_createtable(L, 0, 3);
+	lua_set_str(L, "kind", str_of(sandbox_fault_name(f->kind)));
+	lua_set_str(L, "message", str_of(f->message));
+	lua_set_integer(L, "line", f->line);
+	lua_error(L);
+}
+
+/* A topic given by name becomes its record, as the core hands it over. */
+static LUA_JUMPS void name_to_topic(lua_State *L, int view_at, int arg)
+{
+	if (lua_type(L, arg) != LUA_TSTRING)
+		return;
+	lua_getfield(L, view_at, "topic");
+	lua_pushvalue(L, view_at);
+	lua_pushvalue(L, arg);
+	lua_call(L, 2, 1);
+	if (lua_isnil(L, -1))
+		luaL_error(L, "the cluster has no topic '%s'", lua_tostring(L, arg));
+	lua_replace(L, arg);
+}
+
+/* Upvalues: policy, name of the function. Arguments: cluster, then the function's. */
+static LUA_JUMPS int policy_function(lua_State *L)
+{
+	struct spec_call call = {
+		.from = L,
+		.first = 1,
+		.count = lua_gettop(L),
+		.policy = luaL_checkudata(L, lua_upvalueindex(1), POLICY_TYPE),
+		.function = lua_tostring(L, lua_upvalueindex(2)),
+	};
+	call.view = call.count ? cluster_view_at(L, 1) : NULL;
+	if (!call.view)
+		return luaL_error(L, "the first argument is a cluster made by veena.cluster{...}");
+	if (strcmp(call.function, "place") == 0 && call.count >= 2)
+		name_to_topic(L, 1, 2);
+	struct sandbox *sb = sandbox_new(&sandbox_budget_pass, NULL);
+	struct sandbox_fault fault;
+	const int rc = sandbox_host_call(sb, call_in_sandbox, &call, 2, &fault);
+	if (rc != 0 && call.loading)
+		sandbox_fault_in_load(&fault);
+	int copied = LUA_OK;
+	if (rc == 0) {
+		lua_pushcfunction(L, copy_results);
+		lua_pushlightuserdata(L, sb);
+		copied = lua_pcall(L, 1, 2, 0);
+	}
+	sandbox_free(sb);
+	if (rc != 0)
+		raise_fault(L, &fault);
+	return copied == LUA_OK ? 2 : lua_error(L);
+}
+
+/* p.place and the like are made on demand, so that a policy may have any of the contract's functions. */
+static LUA_JUMPS int policy_index(lua_State *L)
+{
+	luaL_checkudata(L, 1, POLICY_TYPE);
+	luaL_checkstring(L, 2);
+	lua_pushvalue(L, 1);
+	lua_pushvalue(L, 2);
+	lua_pushcclosure(L, policy_function, 2);
+	return 1;
+}
+
+static LUA_JUMPS int spec_policy_new(lua_State *L)
+{
+	lua_settop(L, 1);
+	struct spec_policy *p = lua_newuserdatauv(L, sizeof(*p), 0);
+	*p = (struct spec_policy){ .chunk = "policy" };
+	if (luaL_newmetatable(L, POLICY_TYPE)) {
+		lua_pushcfunction(L, policy_gc);
+		lua_setfield(L, -2, "__gc");
+		lua_pushcfunction(L, policy_index);
+		lua_setfield(L, -2, "__index");
+	}
+	lua_setmetatable(L, -2);
+	if (lua_type(L, 1) == LUA_TSTRING) {
+		read_source_file(L, lua_tostring(L, 1), p);
+		return 1;
+	}
+	luaL_checktype(L, 1, LUA_TTABLE);
+	static const char *const fields[] = { "source", "name", NULL };
+	check_fields(L, 1, "a policy", fields);
+	lua_getfield(L, 1, "name");
+	snprintf(p->chunk, sizeof(p->chunk), "%.63s", luaL_optstring(L, -1, "policy"));
+	lua_getfield(L, 1, "source");
+	size_t len;
+	const char *text = luaL_checklstring(L, -1, &len);
+	buf_put(&p->text, text, len);
+	lua_pop(L, 2);
+	return 1;
+}
+
+/* ---- try: a placement, validated as the core does it ---- */
+
+static LUA_JUMPS void push_partition_list(lua_State *L, const struct cluster_view *v, struct str topic)
+{
+	struct fsm_topic t;
+	lua_newtable(L);
+	sandbox_mark_array(L, -1);
+	if (fsm_get_topic(v->txn, topic, &t) != 0)
+		luaL_error(L, "the cluster has no topic '%s': give partitions", topic.p);
+	lua_Integer n = 0;
+	for (uint32_t p = 0; p < t.partition_count; p++) {
+		struct fsm_owner o;
+		fsm_topic_owner(&t, p, &o);
+		if (o.owner.len)
+			continue;
+		lua_pushinteger(L, p);
+		lua_rawseti(L, -2, ++n);
+	}
+}
+
+/* Stack: 1 policy, 2 cluster, 3 args, 4 owners, 5 reason, 6 intents, 7 refused. Sorts one owner into 6 or 7. */
+static LUA_JUMPS void judge_owner(lua_State *L, const struct cluster_view *v, struct str topic, lua_Integer partition)
+{
+	struct str id;
+	id.p = luaL_checklstring(L, -1, &id.len);
+	const struct place_refusal *why = place_refusal(v->members, id);
+	lua_createtable(L, 0, 4);
+	lua_set_str(L, "topic", topic);
+	lua_set_integer(L, "partition", partition);
+	lua_set_str(L, "to", id);
+	if (lua_type(L, 5) == LUA_TSTRING) {
+		lua_pushvalue(L, 5);
+		lua_setfield(L, -2, "reason");
+	}
+	if (!why) {
+		lua_rawseti(L, 6, (lua_Integer)lua_rawlen(L, 6) + 1);
+		return;
+	}
+	lua_createtable(L, 0, 2);
+	lua_insert(L, -2);
+	lua_setfield(L, -2, "intent");
+	lua_set_str(L, "code", str_of(why->code));
+	lua_rawseti(L, 7, (lua_Integer)lua_rawlen(L, 7) + 1);
+}
+
+static LUA_JUMPS int spec_try(lua_State *L)
+{
+	static const char *const fields[] = { "topic", "partitions", NULL };
+	lua_settop(L, 3);
+	luaL_checkudata(L, 1, POLICY_TYPE);
+	struct cluster_view *v = cluster_view_at(L, 2);
+	if (!v)
+		return luaL_error(L, "the second argument is a cluster made by veena.cluster{...}");
+	luaL_checktype(L, 3, LUA_TTABLE);
+	check_fields(L, 3, "try", fields);
+	buf_clear(v->log);
+
+	lua_getfield(L, 1, "place");
+	lua_pushvalue(L, 2);
+	lua_getfield(L, 3, "topic");
+	name_to_topic(L, 2, lua_gettop(L));
+	lua_getfield(L, -1, "name");
+	struct str topic;
+	topic.p = luaL_checklstring(L, -1, &topic.len); /* kept alive by the record below it */
+	lua_pop(L, 1);
+	if (lua_getfield(L, 3, "partitions") == LUA_TNIL) {
+		lua_pop(L, 1);
+		push_partition_list(L, v, topic);
+	}
+	lua_pushvalue(L, -2); /* the record stays on the stack under the results */
+	lua_insert(L, 4);
+	lua_call(L, 3, 2);
+	lua_remove(L, 4);
+
+	luaL_checktype(L, 4, LUA_TTABLE);
+	lua_newtable(L);
+	sandbox_mark_array(L, 6);
+	lua_newtable(L);
+	sandbox_mark_array(L, 7);
+	for (lua_pushnil(L); lua_next(L, 4); lua_pop(L, 1))
+		judge_owner(L, v, topic, luaL_checkinteger(L, -2));
+	lua_createtable(L, 0, 4);
+	lua_pushvalue(L, 6);
+	lua_setfield(L, -2, "intents");
+	lua_pushvalue(L, 7);
+	lua_setfield(L, -2, "refused");
+	lua_pushvalue(L, 5);
+	lua_setfield(L, -2, "reason");
+	lua_set_str(L, "logs", (struct str){ (const char *)v->log->data, v->log->len });
+	return 1;
+}
+
+int luaopen_veena_spec(lua_State *L)
+{
+	static const luaL_Reg functions[] = {
+		{ "cluster", spec_cluster_new },
+		{ "policy", spec_policy_new },
+		{ "try", spec_try },
+		{ NULL, NULL },
+	};
+	luaL_newlib(L, functions);
+	sandbox_push_null(L);
+	lua_setfield(L, -2, "null");
+	return 1;
+}

@@ -1,0 +1,70 @@
+/* control/view.h - the `cluster` of policies: a lazy, read-only view of one state at one index.
+ *
+ * The same object in the daemon, in `try` and in specs. Each record or list it gives is a fresh plain table. A method
+ * costs what it returns: members come from the shared table, everything else from index walks. It counts what was
+ * planned and is not yet applied, so that a burst of creates does not land on one member.
+ *
+ * Methods gather what they need into the arena first and close their cursors before they touch Lua, since making a Lua
+ * value may longjmp.
+ * Ownership: everything in the struct is borrowed while the object can be reached.   Thread: that of the lua_State.
+ */
+#ifndef CONTROL_VIEW_H
+#define CONTROL_VIEW_H
+
+#include <lua.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/entry.h"
+#include "base/rand.h"
+#include "control/sandbox.h"
+#include "fsm/members.h"
+#include "store/store.h"
+
+#define VIEW_LOG_MAX (16u << 10) /* bytes that one run may log */
+
+struct view_server {
+	struct str id;
+	bool voter;
+	bool leader;
+	bool alive; /* its member record says so */
+};
+
+/* Partitions planned for a member whose entries are not applied yet. */
+struct view_pending {
+	struct str member;
+	uint32_t partitions;
+};
+
+struct view_setting {
+	const char *name; /* of GET /v1/settings */
+	int64_t value;
+};
+
+struct cluster_view {
+	struct store_txn *txn;
+	const struct fsm_members *members;
+	raft_index index;
+	double now_s;        /* Unix seconds: of the decision */
+	struct str leader;
+	raft_term term;
+	double leader_for_s;
+	const struct view_server *servers; /* by id */
+	size_t server_count;
+	const struct view_pending *pending;
+	size_t pending_count;
+	const struct view_setting *settings;
+	size_t setting_count;
+	struct arena *scratch; /* of one method call: reset when the next begins */
+	struct buf *log;     /* what cluster:log wrote, a line each; NULL = thrown away */
+	struct sandbox *sb;  /* charged for what methods do; NULL in specs that call the view themselves */
+	struct rand rand;    /* cluster_view_open seeds it from the index */
+};
+
+/* Pushes the object and ties it to `v`, which outlives the object; seeds the dice from the index. The object has one user
+ * value free for its maker. */
+LUA_JUMPS void cluster_view_push(lua_State *L, struct cluster_view *v);
+struct cluster_view *cluster_view_at(lua_State *L, int index); /* NULL: no such object at this index */
+
+#endif /* CONTROL_VIEW_H */

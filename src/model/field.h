@@ -104,7 +104,8 @@ enum field_kind {
 	FIELD_RECORD,      /* a struct of type `sub`, embedded */
 	FIELD_RECORD_PTR,  /* const struct of type `sub` *; NULL = absent */
 	FIELD_RECORD_LIST, /* struct record_list */
-	FIELD_RECORD_MAP, /* struct record_list whose structs begin with `struct str key`, sorted by it; an object in JSON */
+	FIELD_RECORD_MAP,  /* struct record_list whose structs begin with `struct str key`, sorted by it; an object in
+	                      JSON */
 };
 
 enum field_flag {
@@ -176,10 +177,10 @@ struct record_type {
 
 /* For the API's `code` and `field`. Also filled by the rules of rules.h. */
 struct record_fault {
-	const char *code; /* "bad_json", "unknown_field" or "bad_field"; static */
-	char field
-	    [RECORD_FIELD_MAX]; /* path, "grants[1].action"; "" when no field is to blame. Valid UTF-8, cut if long */
-	size_t pos;             /* offset in the text */
+	const char *code;             /* "bad_json", "unknown_field" or "bad_field"; static */
+	char field[RECORD_FIELD_MAX]; /* path, "grants[1].action"; "" when no field is to blame. Valid UTF-8, cut if
+	                                 long */
+	size_t pos;                   /* offset in the text */
 };
 
 /* ---- conversions ---- */

@@ -73,10 +73,9 @@ bool json_number_i64(struct str token, int64_t *out);
 bool json_number_u64(struct str token, uint64_t *out);
 
 /* One walk over a whole document: everything the parser refuses, \u0000, and keys that occur twice in one object
- * (compared with escapes undone). ERR_INVALID with the reason and the position; *pos (may be NULL) gets the offset,
- * *key (may be NULL) the repeated key, in the arena, else an empty string. */
-MUST_CHECK int json_check(struct str text, size_t depth_max, struct arena *a, size_t *pos, struct str *key,
-                          struct err *e);
+ * (compared with escapes undone). ERR_INVALID with the reason; *pos (may be NULL) gets the offset. The arena takes keys
+ * with escapes. */
+MUST_CHECK int json_check(struct str text, size_t depth_max, struct arena *a, size_t *pos, struct err *e);
 
 /* Appends a document that passed json_check or a reader, without its white space. With `escape_html`, strings are
  * treated as Go treats a json.RawMessage it embeds: <, >, &, U+2028 and U+2029 as \u escapes; without, they keep their

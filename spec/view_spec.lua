@@ -29,7 +29,9 @@ end
 local cluster = veena.cluster{
   now = 1000.5, index = 77, leader = "n1", leader_for_s = 12, term = 3,
   servers = { { id = "n1", leader = true }, { id = "n2", voter = false, alive = false } },
-  members = { "a", { id = "b", status = "dead", build = "1.0", tags = { rack = "r1" } }, { id = "d", draining = true } },
+  members = {
+    "a", { id = "b", status = "dead", build = "1.0", tags = { rack = "r1" } }, { id = "d", draining = true },
+  },
   topics = { { name = "orders", partitions = 4, retention_ms = 0 }, "audit" },
   assignments = {
     { topic = "orders", partition = 0, owner_id = "a" },

@@ -1,10 +1,6 @@
 #include "base/rand.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/random.h>
 
 static uint64_t rotl(uint64_t x, int k)
 {
@@ -50,20 +46,4 @@ uint64_t rand_below(struct rand *r, uint64_t n)
 		v = rand_u64(r);
 	} while (v < threshold);
 	return v % n;
-}
-
-void rand_secure(void *out, size_t n)
-{
-	uint8_t *p = out;
-	while (n) {
-		const ssize_t got = getrandom(p, n, 0);
-		if (got < 0) {
-			if (errno == EINTR)
-				continue;
-			perror("veena: the kernel gives no random numbers");
-			abort();
-		}
-		p += got;
-		n -= (size_t)got;
-	}
 }

@@ -1,0 +1,130 @@
+-- The HTTP client: several URLs, one after the other when a node does not answer; errors as tables with an exit code.
+--
+-- A write whose bytes may have reached a node is not sent again: its outcome is unknown. A read, or a write that
+-- certainly reached nobody, goes to the next URL.
+
+local http = require "veena.http"
+local json = require "veena.json"
+local term = require "veena.term"
+
+local client = {}
+client.__index = client
+
+local EXIT_FAILED, EXIT_UNREACHABLE, EXIT_UNKNOWN = 1, 3, 4
+local RETRY_FOR_S = 10 -- how long 503 "none" and 429 are tried again
+
+function client.new(global)
+  local urls = {}
+  for url in global.url:gmatch("[^,]+") do
+    url = url:gsub("/+$", "")
+    urls[#urls + 1] = url:match("^%a+://") and url or "http://" .. url
+  end
+  return setmetatable({ urls = urls, at = 1, global = global }, client)
+end
+
+local function fail(exit, message, fields)
+  error({ exit = exit, message = message, fields = fields }, 0)
+end
+client.fail = fail
+
+-- "/v1/topics" and { prefix = "a" } -> "/v1/topics?prefix=a"; nil values are left out, keys go in order.
+function client.path(path, query)
+  local keys = {}
+  for key in pairs(query or {}) do
+    keys[#keys + 1] = key
+  end
+  table.sort(keys)
+  for i, key in ipairs(keys) do
+    path = ("%s%s%s=%s"):format(path, i == 1 and "?" or "&", http.escape(key), http.escape(tostring(query[key])))
+  end
+  return path
+end
+
+function client:exchange(method, path, body)
+  return http.request{
+    method = method,
+    url = self.urls[self.at] .. path,
+    body = body,
+    headers = { "X-Veena-Client: veena", body and "Content-Type: application/json" or nil },
+    user = self.global.user,
+    password = self.global.password,
+    cacert = self.global.cacert,
+  }
+end
+
+local function explain(answer)
+  local body = json.decode(answer.body)
+  if type(body) ~= "table" or type(body.error) ~= "string" then
+    return ("answer %d without an explanation"):format(answer.status), {}
+  end
+  return body.error, body
+end
+
+-- May the same request be sent again, unchanged? Only when the node said that nothing happened.
+local function may_repeat(answer, is_read)
+  if answer.status == 429 then
+    return true
+  end
+  if answer.status ~= 503 then
+    return false
+  end
+  local _, body = explain(answer)
+  return is_read and body.code == "not_ready" or body.outcome == "none"
+end
+
+-- One request. Returns the answer; every refusal and failure is an error with an exit code.
+function client:send(method, path, body)
+  local is_read = method == "GET" or method == "HEAD"
+  local tried, until_time = 0, os.time() + RETRY_FOR_S
+  while true do
+    local answer, kind, message = self:exchange(method, path, body)
+    if answer and not (may_repeat(answer, is_read) and os.time() < until_time) then
+      return answer
+    elseif answer then
+      term.sleep(0.2)
+      self.at = self.at % #self.urls + 1
+    else
+      if kind == "broken" and not is_read then
+        fail(EXIT_UNKNOWN, ("%s: %s; the write may or may not have happened, look before you try again")
+          :format(self.urls[self.at], message))
+      end
+      tried = tried + 1
+      if tried >= #self.urls then
+        fail(EXIT_UNREACHABLE, ("no node answers at %s: %s; give another with --url or VEENA_URL")
+          :format(table.concat(self.urls, ", "), message))
+      end
+      self.at = self.at % #self.urls + 1
+    end
+  end
+end
+
+-- The decoded body of a 2xx answer (nil for none), and the answer.
+function client:call(method, path, value)
+  local answer = self:send(method, path, value and json.encode(value) or nil)
+  if answer.status >= 200 and answer.status < 300 then
+    return answer.body ~= "" and json.decode(answer.body) or nil, answer
+  end
+  local message, body = explain(answer)
+  local exit = body.outcome == "unknown" and EXIT_UNKNOWN or EXIT_FAILED
+  fail(exit, body.code and ("%s (%s)"):format(message, body.code) or message, body)
+end
+
+-- All pages of a list: the records of field `plural`, and the raw text of each page.
+function client:pages(path, query, plural)
+  local records, raw = {}, {}
+  query = query or {}
+  query.limit = query.limit or 1000
+  while true do
+    local page, answer = self:call("GET", client.path(path, query))
+    raw[#raw + 1] = answer.body
+    for _, record in ipairs(page[plural]) do
+      records[#records + 1] = record
+    end
+    if not page.next_page_token or page.next_page_token == "" then
+      return records, raw
+    end
+    query.page_token = page.next_page_token
+  end
+end
+
+return client

@@ -1,0 +1,98 @@
+-- What `veena help` says, made from the verbs.
+
+local verbs = require "veena.verbs"
+
+local help = {}
+
+local GLOBAL = [[
+  --url URL[,URL...]    nodes to ask, the next one when one does not answer (VEENA_URL; http://127.0.0.1:7942)
+  --user NAME           with --password-file F, --password-stdin or VEENA_PASSWORD (VEENA_USER)
+  --cacert F            certificates to trust for https
+  --json                the HTTP answer instead of tables
+  --yes                 do not ask before what destroys
+
+exit: 0 done, 1 refused or failed, 2 usage, 3 no node reachable, 4 outcome unknown]]
+
+function help.usage(verb)
+  local words = { verb.name }
+  for _, arg in ipairs(verb.args or {}) do
+    words[#words + 1] = arg
+  end
+  if verb.options then
+    words[#words + 1] = "[options]"
+  end
+  return table.concat(words, " ")
+end
+
+local function print_verb(verb)
+  print("veena " .. help.usage(verb))
+  print("  " .. verb.about)
+  local width = 0
+  for _, option in ipairs(verb.options or {}) do
+    width = math.max(width, #option.name + (option.kind == "flag" and 0 or 2))
+  end
+  if width > 0 then
+    print()
+  end
+  for _, option in ipairs(verb.options or {}) do
+    local name = option.name .. (option.kind == "flag" and "" or option.kind == "integer" and " N" or " V")
+    print(("  --%s%s  %s"):format(name, (" "):rep(width - #name), option.help))
+  end
+  print("\nexample: " .. verb.example)
+end
+
+local function print_all()
+  print("usage: veena [options] COMMAND\n")
+  local width = 0
+  for _, verb in ipairs(verbs.all()) do
+    width = math.max(width, #help.usage(verb))
+  end
+  for _, verb in ipairs(verbs.all()) do
+    local usage = help.usage(verb)
+    print(("  %s%s  %s"):format(usage, (" "):rep(width - #usage), verb.about))
+  end
+  print("  help [COMMAND]" .. (" "):rep(math.max(width - 14, 0)) .. "  this, or one command with its options\n")
+  print(GLOBAL)
+end
+
+-- Prints help for the words of a command, or for all. False: no such command.
+function help.print(words)
+  if #words == 0 then
+    print_all()
+    return true
+  end
+  local name = table.concat(words, " ")
+  local found = verbs.find(name)
+  if found then
+    print_verb(found)
+    return true
+  end
+  local any = false
+  for _, verb in ipairs(verbs.all()) do
+    if verb.name:sub(1, #name + 1) == name .. " " then
+      if any then
+        print()
+      end
+      print_verb(verb)
+      any = true
+    end
+  end
+  if not any then
+    io.stderr:write("veena: ", help.unknown(words), "\n")
+  end
+  return any
+end
+
+-- A sentence about words that name no verb, with the nearest that do.
+function help.unknown(words)
+  local near = {}
+  for _, verb in ipairs(verbs.all()) do
+    if verb.name:match("^%S+") == words[1] or verb.name:sub(1, 1) == words[1]:sub(1, 1) then
+      near[#near + 1] = verb.name
+    end
+  end
+  local hint = #near > 0 and ("; did you mean %s?"):format(table.concat(near, ", ")) or "; `veena help` lists them"
+  return ("no command %q%s"):format(table.concat(words, " "), hint)
+end
+
+return help

@@ -1,0 +1,67 @@
+-- The `veena` command: reads the options, runs a verb, returns the exit code.
+-- 0 done, 1 refused or failed, 2 usage, 3 no node reachable, 4 the outcome of a write is unknown.
+
+local client = require "veena.client"
+local help = require "veena.help"
+local options = require "veena.options"
+local verbs = require "veena.verbs"
+local version = require "veena.version"
+
+local EXIT_USAGE = 2
+
+local function complain(message)
+  io.stderr:write("veena: ", message, "\n")
+end
+
+-- The verb is the longest run of leading words that names one: `topics create`, `status`.
+local function find_verb(words)
+  for n = math.min(#words, 2), 1, -1 do
+    local verb = verbs.find(table.concat(words, " ", 1, n))
+    if verb then
+      return verb, n
+    end
+  end
+end
+
+local function run(args)
+  local global, rest, problem = options.read_global(args)
+  if not global then
+    complain(problem)
+    return EXIT_USAGE
+  end
+  if global.version then
+    print("veena " .. version)
+    return 0
+  end
+  if global.help or #rest == 0 then
+    help.print(global.help and rest or {})
+    return #rest == 0 and not global.help and EXIT_USAGE or 0
+  end
+  if rest[1] == "help" then
+    return help.print({ table.unpack(rest, 2) }) and 0 or EXIT_USAGE
+  end
+  local verb, words = find_verb(rest)
+  if not verb then
+    complain(help.unknown(rest))
+    return EXIT_USAGE
+  end
+  local call, wrong = options.read_verb(verb, { table.unpack(rest, words + 1) })
+  if not call then
+    complain(verb.name .. ": " .. wrong .. "\nusage: veena " .. help.usage(verb))
+    return EXIT_USAGE
+  end
+  call.global = global
+  local ok, code = pcall(verb.run, client.new(global), call)
+  if ok then
+    return code or 0
+  end
+  if type(code) == "table" and code.exit then
+    if code.message then
+      complain(code.message)
+    end
+    return code.exit
+  end
+  error(code, 0)
+end
+
+return run(...)

@@ -1,0 +1,378 @@
+-- What the command can do: one entry a verb, from which running, usage and help are made.
+--
+--   name, args ("[X]" may be left out), options {name, kind = text|integer|flag, help}, about, example,
+--   run(client, call)
+
+local client = require "veena.client"
+local http = require "veena.http"
+local json = require "veena.json"
+local output = require "veena.output"
+local term = require "veena.term"
+local version = require "veena.version"
+
+local verbs = {}
+
+local EXIT_FAILED, EXIT_USAGE = 1, 2
+
+local list = {}
+
+local function verb(definition)
+  list[#list + 1] = definition
+end
+
+-- What destroys asks on a terminal and needs --yes elsewhere.
+local function confirm(call, question)
+  if call.global.yes then
+    return
+  end
+  if not (term.is_terminal("stdin") and term.is_terminal("stderr")) then
+    client.fail(EXIT_USAGE, "this needs --yes where there is no terminal to ask on")
+  end
+  io.stderr:write(question, " [y/N] ")
+  local answer = io.read("l")
+  if not answer or not answer:lower():match("^y") then
+    client.fail(EXIT_FAILED, "nothing was done")
+  end
+end
+
+local function topic_path(name, ...)
+  return table.concat({ "/v1/topics/" .. http.escape(name), ... }, "/")
+end
+
+-- Prints the answer as it came for --json, else what `show` makes of the decoded body.
+local function answer_with(call, body, answer, show)
+  if call.global.json then
+    io.write(answer.body)
+  else
+    show(body)
+  end
+end
+
+-- Lists print every page: as one JSON document a page for --json.
+local function list_with(call, records, raw, show)
+  if call.global.json then
+    io.write(table.concat(raw))
+  else
+    show(records)
+  end
+end
+
+-- The options of `call` as a query or a body, `-` as `_`.
+local function fields(call, names)
+  local out = {}
+  for _, name in ipairs(names) do
+    out[(name:gsub("-", "_"))] = call.options[name]
+  end
+  return out
+end
+
+-- ---- status ----
+
+local function status_facts(s)
+  local stopped = s.stopped and s.stopped ~= "" and s.stopped or nil
+  local members = s.members
+  local facts = {
+    { "node", s.id }, { "role", s.role }, { "cluster", s.cluster_id }, { "build", s.build },
+    { "leader", s.leader ~= "" and ("%s (%s)"):format(s.leader, s.leader_addr) or "none known" }, { "term", s.term },
+    { "index", ("%d applied, %d committed"):format(s.applied_index, s.commit_index) },
+    { "contact", s.contact_ms >= 0 and s.contact_ms .. " ms ago" or "none" },
+    { "ready", output.yes_no(s.ready) }, { "caught up", output.yes_no(s.caught_up) },
+    { "members", ("%d alive, %d dead, %d draining"):format(members.alive, members.dead, members.draining) },
+    { "voters", table.concat(s.voters or {}, " ") }, { "learners", table.concat(s.learners or {}, " ") },
+    { "digest", s.digest and ("%s at %d"):format(s.digest.value, s.digest.index) }, { "up", output.age_s(s.uptime_s) },
+  }
+  if stopped then
+    table.insert(facts, 3, { "STOPPED", stopped })
+  end
+  for _, alarm in ipairs(s.alarms or {}) do
+    facts[#facts + 1] = { "ALARM", ("%s: %s"):format(alarm.code, alarm.message) }
+  end
+  return facts
+end
+
+-- Asks every server that the members' list names, each at its own address.
+local function status_of_all(c, call)
+  local members = c:call("GET", "/v1/cluster/members")
+  local rows, raw = {}, {}
+  for _, member in ipairs(members.members) do
+    if member.kind ~= "broker" then
+      local own = client.new(setmetatable({ url = member.addr }, { __index = call.global }))
+      local ok, s, answer = pcall(own.call, own, "GET", "/v1/status")
+      if ok then
+        rows[#rows + 1] = { s.id, s.role, s.term, s.commit_index, s.applied_index, s.contact_ms,
+          output.yes_no(s.ready), s.digest and s.digest.value }
+        raw[#raw + 1] = answer.body
+      else
+        rows[#rows + 1] = { member.id, "unreachable" }
+        raw[#raw + 1] = json.encode{ id = member.id, error = type(s) == "table" and s.message or tostring(s) } .. "\n"
+      end
+    end
+  end
+  return rows, raw
+end
+
+verb{
+  name = "status",
+  options = { { name = "all", kind = "flag", help = "every server, one row each" } },
+  about = "what a node is and how far it is",
+  example = "veena status --all",
+  run = function(c, call)
+    if call.options.all then
+      local rows, raw = status_of_all(c, call)
+      list_with(call, rows, raw, function()
+        output.table({ "NODE", "ROLE", "TERM", "COMMITTED", "APPLIED", "CONTACT-MS", "READY", "DIGEST" }, rows)
+      end)
+      return
+    end
+    local body, answer = c:call("GET", "/v1/status")
+    answer_with(call, body, answer, function(s)
+      output.facts(status_facts(s))
+    end)
+  end,
+}
+
+-- ---- topics ----
+
+local TOPIC_FIELDS = {
+  { name = "partitions", kind = "integer", help = "how many; can grow, never shrink" },
+  { name = "retention-ms", kind = "integer", help = "how long records are kept; 0 = for ever" },
+  { name = "max-in-flight-per-partition", kind = "integer", help = "records given out and not yet acknowledged" },
+  { name = "max-acked-ahead-per-partition", kind = "integer", help = "records acknowledged out of order" },
+}
+local CREATE_FIELDS = { table.unpack(TOPIC_FIELDS) }
+table.insert(CREATE_FIELDS, 3, {
+  name = "visibility-timeout-ms", kind = "integer", help = "until a record is given out again",
+})
+
+local function names_of(option_list)
+  local names = {}
+  for i, option in ipairs(option_list) do
+    names[i] = option.name
+  end
+  return names
+end
+
+local function retention(ms)
+  return ms == 0 and "forever" or output.duration_ms(ms)
+end
+
+local function role(topic)
+  return topic.role ~= "standalone" and topic.role or nil
+end
+
+local function show_topic(t)
+  output.facts{
+    { "name", t.name }, { "id", t.id }, { "partitions", t.partitions }, { "retention", retention(t.retention_ms) },
+    { "visibility", output.duration_ms(t.visibility_timeout_ms) }, { "in flight", t.max_in_flight_per_partition },
+    { "acked ahead", t.max_acked_ahead_per_partition }, { "owner", t.owner }, { "role", role(t) },
+    { "created", os.date("!%Y-%m-%d %H:%M:%S UTC", t.created_at) },
+  }
+  if t.partition_stats and #t.partition_stats > 0 then
+    local rows = {}
+    for i, p in ipairs(t.partition_stats) do
+      rows[i] = { p.index, p.owner_node, p.owner_liveness or (p.owner_node and "alive") }
+    end
+    print()
+    output.table({ "PARTITION", "OWNER", "LIVENESS" }, rows)
+  end
+end
+
+verb{
+  name = "topics list",
+  alias = "topics",
+  options = { { name = "prefix", kind = "text", help = "only names that begin so" } },
+  about = "topics by name",
+  example = "veena topics list --prefix orders-",
+  run = function(c, call)
+    local records, raw = c:pages("/v1/topics", fields(call, { "prefix" }), "topics")
+    list_with(call, records, raw, function()
+      local rows = {}
+      for i, t in ipairs(records) do
+        rows[i] = { t.name, t.partitions, retention(t.retention_ms), role(t) }
+      end
+      output.table({ "NAME", "PARTITIONS", "RETENTION", "ROLE" }, rows)
+    end)
+  end,
+}
+
+verb{
+  name = "topics get",
+  args = { "NAME" },
+  about = "one topic with the owners of its partitions",
+  example = "veena topics get orders",
+  run = function(c, call)
+    local body, answer = c:call("GET", topic_path(call.args[1]))
+    answer_with(call, body, answer, show_topic)
+  end,
+}
+
+verb{
+  name = "topics create",
+  args = { "NAME" },
+  options = CREATE_FIELDS,
+  about = "makes a topic and places its partitions",
+  example = "veena topics create orders --partitions 12",
+  run = function(c, call)
+    local record = fields(call, names_of(CREATE_FIELDS))
+    record.name = call.args[1]
+    local body, answer = c:call("POST", "/v1/topics", record)
+    answer_with(call, body, answer, function(t)
+      print(("created %s with %d partitions"):format(t.name, t.partitions))
+    end)
+  end,
+}
+
+verb{
+  name = "topics alter",
+  args = { "NAME" },
+  options = TOPIC_FIELDS,
+  about = "changes what a topic keeps and how wide it is",
+  example = "veena topics alter orders --retention-ms 0",
+  run = function(c, call)
+    local change = fields(call, names_of(TOPIC_FIELDS))
+    if not next(change) then
+      client.fail(EXIT_USAGE, "topics alter: nothing to change; `veena help topics alter` lists the fields")
+    end
+    local body, answer = c:call("PATCH", topic_path(call.args[1]), change)
+    answer_with(call, body, answer, function(t)
+      print(("altered %s"):format(t.name))
+    end)
+  end,
+}
+
+verb{
+  name = "topics delete",
+  args = { "NAME" },
+  about = "removes a topic, its assignments and schemas",
+  example = "veena topics delete orders",
+  run = function(c, call)
+    confirm(call, ("delete topic %q and all its data?"):format(call.args[1]))
+    c:call("DELETE", topic_path(call.args[1]))
+    if not call.global.json then
+      print("deleted " .. call.args[1])
+    end
+  end,
+}
+
+-- ---- assignments and members ----
+
+local ASSIGNMENT_FILTERS = { "owner", "target", "replica", "member", "state", "prefix" }
+
+local FILTER_HELP = {
+  owner = "owned by this member", target = "moving to this member", replica = "with a replica on this member",
+  member = "with this member as owner, target or replica", prefix = "of topics whose names begin so",
+  state = "placed, unplaced, moving, owner_dead or leaderless",
+}
+
+local function filter_options()
+  local out = {}
+  for i, name in ipairs(ASSIGNMENT_FILTERS) do
+    out[i] = { name = name, kind = "text", help = FILTER_HELP[name] }
+  end
+  return out
+end
+
+verb{
+  name = "assignments",
+  args = { "[TOPIC]" },
+  options = filter_options(),
+  about = "which member owns which partition",
+  example = "veena assignments --owner n1",
+  run = function(c, call)
+    local records, raw
+    if call.args[1] then
+      if next(call.options) then
+        client.fail(EXIT_USAGE, "assignments: give a topic or filters, not both")
+      end
+      local body, answer = c:call("GET", topic_path(call.args[1], "assignments"))
+      records, raw = body.assignments, { answer.body }
+    else
+      records, raw = c:pages("/v1/assignments", fields(call, ASSIGNMENT_FILTERS), "assignments")
+    end
+    list_with(call, records, raw, function()
+      local rows = {}
+      for i, a in ipairs(records) do
+        rows[i] = { a.topic, a.partition, a.state, a.owner_id, a.target_id, a.version }
+      end
+      output.table({ "TOPIC", "PARTITION", "STATE", "OWNER", "TARGET", "VERSION" }, rows)
+    end)
+  end,
+}
+
+local function member_row(m)
+  return {
+    m.id, m.kind, m.status, output.yes_no(m.placeable), output.yes_no(m.draining), m.owned_partitions,
+    m.leader and "leader" or m.voter and "voter" or nil,
+    m.heartbeat_age_seconds and output.age_s(m.heartbeat_age_seconds), m.addr,
+  }
+end
+local MEMBER_TITLES = { "ID", "KIND", "STATUS", "PLACEABLE", "DRAINING", "OWNED", "RAFT", "HEARTBEAT", "ADDR" }
+
+verb{
+  name = "members list",
+  alias = "members",
+  options = { { name = "tag", kind = "text", help = "only members with this tag, K=V" } },
+  about = "servers and brokers, how they are and what they own",
+  example = "veena members",
+  run = function(c, call)
+    local body, answer = c:call("GET", client.path("/v1/cluster/members", fields(call, { "tag" })))
+    answer_with(call, body, answer, function()
+      local rows = {}
+      for i, m in ipairs(body.members) do
+        rows[i] = member_row(m)
+      end
+      output.table(MEMBER_TITLES, rows)
+    end)
+  end,
+}
+
+verb{
+  name = "members get",
+  args = { "ID" },
+  about = "one member",
+  example = "veena members get n1",
+  run = function(c, call)
+    local body = c:call("GET", "/v1/cluster/members")
+    for _, m in ipairs(body.members) do
+      if m.id == call.args[1] then
+        if call.global.json then
+          print(json.encode(m))
+        else
+          local facts = {}
+          for i, value in pairs(member_row(m)) do
+            facts[#facts + 1] = { MEMBER_TITLES[i]:lower(), value }
+          end
+          table.sort(facts, function(a, b)
+            return a[1] < b[1]
+          end)
+          output.facts(facts)
+        end
+        return
+      end
+    end
+    client.fail(EXIT_FAILED, ("no member %q; `veena members` lists them"):format(call.args[1]))
+  end,
+}
+
+verb{
+  name = "version",
+  about = "the version of this command",
+  example = "veena version",
+  run = function()
+    print("veena " .. version)
+  end,
+}
+
+function verbs.find(name)
+  for _, v in ipairs(list) do
+    if v.name == name or v.alias == name then
+      return v
+    end
+  end
+end
+
+function verbs.all()
+  return list
+end
+
+return verbs

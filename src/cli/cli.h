@@ -1,0 +1,19 @@
+/* cli/cli.h - the `veena` command: a C host with three small modules for the Lua of lua/.
+ *
+ *   veena.http  one HTTP exchange by libcurl          http.c
+ *   veena.json  JSON text and Lua values              json.c, on control/lua_value.h
+ *   veena.term  what the terminal is and can          term.c
+ *
+ * Everything else (options, verbs, tables, messages) is Lua, embedded in the binary. This Lua is the operator's own and has
+ * the whole standard library.   Thread: main.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <lua.h>
+
+int cli_open_http(lua_State *L); /* pushes the module */
+int cli_open_json(lua_State *L);
+int cli_open_term(lua_State *L);
+
+#endif /* CLI_CLI_H */

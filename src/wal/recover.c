@@ -142,11 +142,6 @@ static int check_header(struct walk *k, size_t i, struct err *e)
 	if (h->version != WAL_VERSION)
 		return err_set(e, ERR_VERSION, "%s/%s has format %" PRIu32 ", this release reads format %u", k->w->dir,
 		               name, h->version, WAL_VERSION);
-	if (i > 0 && k->heads[i - 1].segment + 1 != segment) {
-		wal_segment_name(k->heads[i - 1].segment + 1, name);
-		return err_set(e, ERR_CORRUPT, "%s/%s is missing: offset 0, index %" PRIu64, k->w->dir, name,
-		               k->w->live.last_index + 1);
-	}
 	if (h->cluster_id && k->w->cluster_id && h->cluster_id != k->w->cluster_id)
 		return err_set(e, ERR_IDENTITY, "%s/%s belongs to cluster %016" PRIx64 ", not to %016" PRIx64,
 		               k->w->dir, name, h->cluster_id, k->w->cluster_id);
@@ -303,8 +298,8 @@ static int walk_segment(struct walk *k, size_t i, struct err *e)
 
 /* ---- the end of the valid part ---- */
 
-/* The index of a record that does not verify: what it says, if that is possible, else the next one. */
-static raft_index likely_index(const struct walk *k)
+/* The index of a torn record: what it says, if that is possible, else the next one. */
+static raft_index torn_index(const struct walk *k)
 {
 	const struct wal_live *l = &k->w->live;
 	struct wal_record r;
@@ -346,9 +341,9 @@ static int judge_end(struct walk *k, const struct wal_header *h, struct err *e)
 	else if (wal_pos_is_above(k->slots.durable, k->w->end))
 		witness = "the slots of term and vote show that it was durable";
 	if (witness && !SIM_FAULT("damage-cut-off"))
-		return damaged(k, k->w->end.segment, k->at, likely_index(k), witness, e);
+		return damaged(k, k->w->end.segment, k->at, k->w->live.last_index + 1, witness, e);
 	if (has_bytes_behind(k))
-		k->f->dropped_index = likely_index(k);
+		k->f->dropped_index = torn_index(k);
 	return 0;
 }
 
@@ -371,17 +366,32 @@ static int check_slots(const struct walk *k, struct err *e)
 	return 0;
 }
 
+/* Is segment i + 1 the one that continues segment i, which was just walked? */
+static int check_successor(const struct walk *k, size_t i, struct err *e)
+{
+	const struct wal_pos end = k->w->end;
+	const struct wal_header *next = &k->heads[i + 1];
+	if (k->f->segments[k->f->void_count + i + 1] != end.segment + 1) {
+		char name[WAL_NAME_BYTES];
+		wal_segment_name(end.segment + 1, name);
+		return err_set(e, ERR_CORRUPT, "%s/%s is missing: offset 0, index %" PRIu64, k->w->dir, name,
+		               k->w->live.last_index + 1);
+	}
+	if (next->segment && next->start_crc != k->w->last_crc)
+		return damaged(k, end.segment, end.offset, k->w->live.last_index + 1,
+		               "the next segment shows that it was durable", e);
+	return 0;
+}
+
 static int walk_all(struct walk *k, struct err *e)
 {
 	const size_t count = k->f->segment_count - k->f->void_count;
 	for (size_t i = 0; i < count; i++) {
-		const int rc = walk_segment(k, i, e);
+		int rc = walk_segment(k, i, e);
+		if (!rc && i + 1 < count)
+			rc = check_successor(k, i, e);
 		if (rc)
 			return rc;
-		const struct wal_header *next = i + 1 < count ? &k->heads[i + 1] : NULL;
-		if (next && next->segment && next->start_crc != k->w->last_crc)
-			return damaged(k, k->w->end.segment, k->at, likely_index(k),
-			               "the next segment shows that it was durable", e);
 	}
 	return judge_end(k, &k->heads[count - 1], e);
 }

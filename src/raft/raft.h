@@ -66,9 +66,9 @@ struct raft_msg {
 	enum raft_msg_type type;
 	node_id from, to;
 	raft_term term; /* sender's term (PREVOTE: the term it would take) */
-	raft_index
-	    index;           /* VOTE, PREVOTE: last log index. APPEND: previous index. APPEND_REPLY: match, or on a
-	                      * rejection the previous index it refused. READ_REPLY: read index. SNAPSHOT(_REPLY): its index */
+	/* VOTE, PREVOTE: last log index. APPEND: previous index. APPEND_REPLY: match, or on a rejection the previous
+	 * index it refused. READ_REPLY: read index. SNAPSHOT(_REPLY): its index. */
+	raft_index index;
 	raft_term log_term;  /* VOTE, PREVOTE: last log term. APPEND: previous term. SNAPSHOT: its term */
 	raft_index commit;   /* APPEND: leader's commit index. APPEND_REPLY: replier's last index */
 	raft_index hint;     /* APPEND_REPLY rejected: the highest index that may still agree */
@@ -292,8 +292,8 @@ struct raft_view {
 	raft_term term;
 	node_id leader; /* 0 = unknown */
 	raft_index commit_index;
-	raft_index
-	    leader_commit; /* highest commit index a leader reported since start (own one on a leader); 0 = none */
+	/* Highest commit index a leader reported since start (its own on a leader); 0 = none. */
+	raft_index leader_commit;
 	raft_index last_index;
 	raft_index durable_index;
 	raft_index first_index;

@@ -11,22 +11,27 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "model/rules.h"
 
-static int parse_port(struct str s, const char *text, uint16_t *out, struct err *e)
+/* Why the text is no address, in words; only for texts that host_port_parse refused. */
+static const char *explain(const char *text)
 {
+	const char *colon = strrchr(text, ':');
+	const bool bracketed = text[0] == '[';
+	if (!colon || (!bracketed && strchr(text, ':') != colon) || (bracketed && !(colon > text && colon[-1] == ']')))
+		return "write host:port, an IPv6 address in brackets";
 	uint64_t port;
-	if (!u64_parse(s, &port) || port > 65535)
-		return err_set(e, ERR_INVALID, "\"%s\": the port must be a number from 1 to 65535", text);
+	if (!u64_parse(str_of(colon + 1), &port) || port > 65535)
+		return "the port must be a number from 1 to 65535";
 	if (port == 0)
-		return err_set(e, ERR_INVALID, "\"%s\": port 0 is no address others could use; give a fixed port",
-		               text);
-	*out = (uint16_t)port;
-	return 0;
-}
-
-static bool is_host_byte(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+		return "port 0 is no address others could use, give a fixed port from 1 to 65535";
+	if (colon == text)
+		return "the host is missing, 0.0.0.0 stands for every address of this machine";
+	if (bracketed)
+		return "what stands in brackets is no IPv6 address";
+	if (colon - text > NET_HOST_MAX)
+		return "a host has at most 253 bytes";
+	return "a host is an IPv4 address or a name of letters, digits, '.', '-' and '_'";
 }
 
 static char lower(char c)
@@ -34,49 +39,18 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Splits at the colon before the port; brackets are dropped. False: no colon, or a bare IPv6 address. */
-static bool split(const char *text, struct str *host, struct str *port, bool *bracketed)
-{
-	*bracketed = text[0] == '[';
-	const char *end = *bracketed ? strchr(text, ']') : strchr(text, ':');
-	if (!end)
-		return false;
-	const char *colon = *bracketed ? end + 1 : end;
-	if (*colon != ':' || strchr(colon + 1, ':'))
-		return false;
-	const char *first = *bracketed ? text + 1 : text;
-	*host = (struct str){ first, (size_t)(end - first) };
-	*port = str_of(colon + 1);
-	return true;
-}
-
 int net_addr_parse(const char *text, struct net_addr *out, struct err *e)
 {
-	char shown[128];
-	log_quote(shown, sizeof(shown), text, strlen(text));
-	struct str host, port;
-	bool bracketed;
-	if (!split(text, &host, &port, &bracketed))
-		return err_set(e, ERR_INVALID, "\"%s\" is no address: write host:port, an IPv6 address in brackets",
-		               shown);
-	struct net_addr a = { 0 };
-	if (host.len == 0)
-		return err_set(e, ERR_INVALID, "\"%s\" has no host; write 0.0.0.0 for every address of this machine",
-		               shown);
-	if (host.len > NET_HOST_MAX)
-		return err_set(e, ERR_INVALID, "\"%s\": a host has at most %d bytes", shown, NET_HOST_MAX);
-	for (size_t i = 0; i < host.len; i++) {
-		a.host[i] = lower(host.p[i]);
-		if (!bracketed && !is_host_byte(a.host[i]))
-			return err_set(e, ERR_INVALID, "\"%s\": a host holds letters, digits, '.', '-' and '_' only",
-			               shown);
+	struct host_port hp;
+	if (!host_port_parse(str_of(text), &hp)) {
+		char shown[128];
+		return err_set(e, ERR_INVALID, "\"%s\" is no address: %s",
+		               log_quote(shown, sizeof(shown), text, strlen(text)), explain(text));
 	}
-	struct in6_addr in6;
-	if (bracketed && inet_pton(AF_INET6, a.host, &in6) != 1)
-		return err_set(e, ERR_INVALID, "\"%s\": what stands in brackets is no IPv6 address", shown);
-	const int rc = parse_port(port, shown, &a.port, e);
-	if (rc)
-		return rc;
+	assert(hp.host.len <= NET_HOST_MAX);
+	struct net_addr a = { .port = hp.port };
+	for (size_t i = 0; i < hp.host.len; i++)
+		a.host[i] = lower(hp.host.p[i]);
 	*out = a;
 	return 0;
 }

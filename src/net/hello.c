@@ -1,6 +1,7 @@
 #include "net/hello.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -19,6 +20,7 @@
 #define FLAG_SECRET 2
 #define FIXED_SIZE (24 + NET_HELLO_NONCE)
 #define LABEL "veena hello 1"
+#define REFUSED_SIZE 12
 
 static_assert(FIXED_SIZE + 1 + NET_NAME_MAX + 2 + NET_ADDR_MAX <= NET_HELLO_FRAME_MAX, "a hello fits its frame");
 static_assert(NET_HELLO_PROOF == 32, "HMAC-SHA256");
@@ -37,6 +39,17 @@ static int refuse(struct net_exchange *x, enum net_refusal why, int code, struct
 	x->refusal = why;
 	x->expected = 0;
 	return err_set(e, code, "%s", texts[why]);
+}
+
+/* Names both, so that whoever reads the line knows which of the two went astray. */
+static int refuse_cluster(struct net_exchange *x, uint64_t theirs, struct err *e)
+{
+	x->refusal = NET_REFUSED_CLUSTER;
+	x->expected = 0;
+	return err_set(e, ERR_IDENTITY,
+	               "it belongs to cluster %016" PRIx64 " and this node to cluster %016" PRIx64
+	               "; correct --peers or --join, or give the node that is wrong here an empty data directory",
+	               theirs, x->self.cluster_id);
 }
 
 /* ---- the bytes ---- */
@@ -146,7 +159,7 @@ static int check_hello(struct net_exchange *x, const uint8_t *body, size_t len, 
 	if (strcmp(h.name, x->self.name) == 0)
 		return refuse(x, NET_REFUSED_SELF, ERR_IDENTITY, e);
 	if (h.cluster_id != 0 && x->self.cluster_id != 0 && h.cluster_id != x->self.cluster_id)
-		return refuse(x, NET_REFUSED_CLUSTER, ERR_IDENTITY, e);
+		return refuse_cluster(x, h.cluster_id, e);
 	if (x->dialler ? extra.purpose != x->purpose
 	               : extra.purpose != NET_PURPOSE_PEER && extra.purpose != NET_PURPOSE_FORWARD)
 		return refuse(x, NET_REFUSED_PURPOSE, ERR_VERSION, e);
@@ -185,9 +198,11 @@ static int read_refusal(struct net_exchange *x, const uint8_t *body, size_t len,
 		[NET_REFUSED_PROOF] =
 		    "its cluster secret is another one; give all nodes the same --cluster-secret-file",
 	};
-	const size_t why = len >= 4 ? get_le16(body) : 0;
+	const size_t why = len >= REFUSED_SIZE ? get_le16(body) : 0;
 	if (why == 0 || why >= sizeof(texts) / sizeof(texts[0]))
 		return refuse(x, NET_REFUSED_FORMAT, ERR_CORRUPT, e);
+	if (why == NET_REFUSED_CLUSTER)
+		return refuse_cluster(x, get_le64(body + 4), e);
 	x->refusal = (enum net_refusal)why;
 	x->expected = 0;
 	return err_set(e, ERR_IDENTITY, "%s", texts[why]);
@@ -267,9 +282,10 @@ int net_exchange_step(struct net_exchange *x, uint16_t type, const uint8_t *body
 		rc = x->dialler ? dial_step(x, body, len, out, e) : accept_step(x, body, len, out, e);
 	if (rc && !x->dialler) {
 		out->type = NET_FRAME_HELLO_REFUSED;
-		out->len = 4;
+		out->len = REFUSED_SIZE;
 		put_le16(out->body, (uint16_t)x->refusal);
 		put_le16(out->body + 2, NET_PROTOCOL);
+		put_le64(out->body + 4, x->self.cluster_id);
 	}
 	return rc;
 }

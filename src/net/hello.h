@@ -32,7 +32,7 @@ enum net_hello_frame {
 	NET_FRAME_HELLO_REPLY = 0xff02, /* a type of its own, so that a socket connected to itself is noticed */
 	NET_FRAME_HELLO_PROOF = 0xff03,
 	NET_FRAME_HELLO_WELCOME = 0xff04,
-	NET_FRAME_HELLO_REFUSED = 0xff05, /* u16 why, u16 the refuser's version */
+	NET_FRAME_HELLO_REFUSED = 0xff05, /* u16 why, u16 the refuser's version, u64 its cluster id */
 };
 
 #define NET_HELLO_FRAME_MAX 512 /* bytes of a body; before the hello is done a link takes no more */
@@ -44,7 +44,7 @@ enum net_hello_frame {
 	X(NONE, 0, "not refused")                                                                                      \
 	X(FORMAT, 1, "it does not speak this protocol; is this the cluster port of a veenad?")                         \
 	X(VERSION, 2, "it speaks another version of the protocol between nodes; upgrade the older node")               \
-	X(CLUSTER, 3, "it belongs to another cluster; correct --peers or --join, or give it an empty data directory")  \
+	X(CLUSTER, 3, "it belongs to another cluster")                                                                 \
 	X(SELF, 4, "it has this node's own id; ids are unique, and no peer's address may lead back here")              \
 	X(PURPOSE, 5, "it asks for something this release does not know")                                              \
 	X(NO_SECRET, 6,                                                                                                \

@@ -104,7 +104,7 @@ static void test_hello_refuses_who_does_not_fit(void **state)
 		  "a cluster secret and this node has none" },
 		{ who("n1", 7, NULL), who("n2", 7, SECRET), "a cluster secret and this node has none",
 		  "no cluster secret" },
-		{ who("n1", 7, NULL), who("n2", 8, NULL), "another cluster", "another cluster" },
+		{ who("n1", 7, NULL), who("n2", 8, NULL), "0000000000000008", "0000000000000007" },
 		{ who("n1", 7, SECRET), who("n1", 7, SECRET), "own id", "own id" },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -161,7 +161,7 @@ static void test_misfits_are_refused_and_said_once(void **state)
 	} cases[] = {
 		{ "n2", "another secret", "secret", 7 },
 		{ "n2", NULL, "secret", 7 },
-		{ "n2", "a secret", "cluster", 8 },
+		{ "n2", "a secret", "cluster 0000000000000008", 8 },
 		{ "n1", "a secret", "own id", 7 },
 	};
 	struct ev_loop *loop = ev_loop_new(0);

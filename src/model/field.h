@@ -178,8 +178,7 @@ struct record_type {
 /* For the API's `code` and `field`. Also filled by the rules of rules.h. */
 struct record_fault {
 	const char *code;             /* "bad_json", "unknown_field" or "bad_field"; static */
-	char field[RECORD_FIELD_MAX]; /* path, "grants[1].action"; "" when no field is to blame. Valid UTF-8, cut if
-	                                 long */
+	char field[RECORD_FIELD_MAX]; /* path, "grants[1].action"; "" = no field is to blame; UTF-8, cut if long */
 	size_t pos;                   /* offset in the text */
 };
 

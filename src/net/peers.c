@@ -145,7 +145,7 @@ static void on_accept_frame(void *arg, const struct net_hello *from, uint16_t ty
 static void on_accept_forward(void *arg, const struct net_hello *from, int fd)
 {
 	struct net_peers *n = arg;
-	n->hooks.on_forward(n->hooks.arg, from, fd);
+	n->hooks.on_forward(n->hooks.forward_arg, from, fd);
 }
 
 static void on_accept_misfit(void *arg, const char *who, const struct err *why)

@@ -53,8 +53,10 @@ struct net_hooks {
 	 * to keep it). */
 	void (*on_frame)(void *arg, const struct net_hello *from, uint16_t type, struct slab *slab, const uint8_t *body,
 	                 size_t len);
-	/* An accepted link of purpose "forward" finished its hello: the descriptor (non-blocking) is given away. */
-	void (*on_forward)(void *arg, const struct net_hello *from, int fd);
+	/* An accepted link of purpose "forward" finished its hello: the descriptor (non-blocking) is given away. It
+	 * goes past the node, so it has an argument of its own. */
+	void (*on_forward)(void *forward_arg, const struct net_hello *from, int fd);
+	void *forward_arg;
 };
 
 struct net_options {

@@ -107,7 +107,8 @@ static void start_leader(struct leader *l, struct ev_loop *loop, struct ev_loop 
 		           .on_up = no_up,
 		           .on_down = no_down,
 		           .on_frame = no_frame,
-		           .on_forward = on_forward },
+		           .on_forward = on_forward,
+		           .forward_arg = l },
 	};
 	l->peers = net_peers_new(&o);
 }

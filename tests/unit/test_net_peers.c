@@ -98,7 +98,8 @@ static struct net_options options(struct side *s, const char *name, uint64_t clu
 		           .on_up = on_up,
 		           .on_down = on_down,
 		           .on_frame = on_frame,
-		           .on_forward = on_forward },
+		           .on_forward = on_forward,
+		           .forward_arg = s },
 	};
 	o.self.cluster_id = cluster;
 	o.self.incarnation = 1000 + (uint64_t)name[1];

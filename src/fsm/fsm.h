@@ -156,13 +156,14 @@ MUST_CHECK int fsm_check(struct store_txn *txn, struct err *e);
 
 /* What an image file (a snapshot, fsm.restore) holds, read back from it and from nothing else. ERR_CORRUPT: not a whole image
  * of a state machine; ERR_VERSION: newer entry types than `max_entry_type` (0 = this build's). */
+#define FSM_CONF_MAX 8192 /* bytes of an encoded configuration; the longest one needs about 5,400 */
 struct fsm_image {
 	raft_index index;
 	raft_term term;
 	uint32_t max_entry_type;
 	raft_index conf_index;
 	size_t conf_len;
-	uint8_t conf[8192]; /* raft_conf_encode's bytes; conf_len 0 = none */
+	uint8_t conf[FSM_CONF_MAX]; /* raft_conf_encode's bytes; conf_len 0 = none */
 	uint64_t digest;    /* total */
 };
 MUST_CHECK int fsm_read_image(const char *path, uint32_t max_entry_type, struct fsm_image *out, struct err *e);

@@ -26,7 +26,8 @@ struct fsm_reader {
 	_Atomic uint32_t state;             /* reader.c's own: idle, in use, taken */
 	_Atomic uint64_t since_ms;          /* monotonic time of the last renewal; 0 while idle */
 	raft_index index;                   /* of txn */
-	const struct fsm_members *members;  /* for txn, one count held; NULL = not yet asked for */
+	const struct fsm_members *members;  /* one count held; NULL = not yet asked for */
+	raft_index members_index;           /* of the transaction that `members` was found right for */
 	uint64_t generation;                /* of the file that txn belongs to */
 	struct fsm_reader *next;            /* in fsm's list */
 };

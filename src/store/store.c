@@ -392,6 +392,11 @@ int store_replace(struct store *s, const char *path, struct err *e)
 	return rc;
 }
 
+bool store_is_open(const struct store *s)
+{
+	return s->env != NULL;
+}
+
 /* ---- room ---- */
 
 void store_show_usage(struct store *s, const struct store_usage *u)

@@ -87,6 +87,8 @@ int store_close(struct store *s, bool clean, struct err *e);
  * (ERR_*: the old one) or none at all (then every call answers ERR_CLOSED). */
 MUST_CHECK int store_replace(struct store *s, const char *path, struct err *e);
 
+bool store_is_open(const struct store *s); /* false after a store_replace that ended without a file */
+
 /* ---- transactions ---- */
 
 /* Databases that a newer release added are missing in an older file: they read as empty until the first write transaction of

@@ -1,0 +1,278 @@
+/* fsm/fsm_internal.h - what the files of fsm/ share: the state in memory, the context a command runs in, the calls that
+ * write. Nothing above this folder includes it.
+ */
+#ifndef FSM_FSM_INTERNAL_H
+#define FSM_FSM_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/entry.h"
+#include "base/err.h"
+#include "fsm/assignments.h"
+#include "fsm/changes.h"
+#include "fsm/fsm.h"
+#include "fsm/members.h"
+#include "fsm/reader.h"
+#include "fsm/topics.h"
+#include "model/commands.h"
+#include "model/entry.h"
+#include "model/records.h"
+#include "store/store.h"
+
+/* ---- where a store stands: written to fsm_meta and x_meta with every batch ---- */
+
+struct fsm_state {
+	raft_index applied;
+	raft_term term;
+	uint32_t max_entry_type;
+	uint64_t digest[STORE_DB_COUNT];     /* x_meta and fsm_meta stay 0: see digest.c */
+	raft_index domain[FSM_DOMAIN_COUNT]; /* last changed */
+	uint64_t schema_bytes;               /* of all documents of all topics */
+};
+
+/* state.c */
+MUST_CHECK int fsm_state_load(struct store_txn *txn, struct fsm_state *out);
+MUST_CHECK int fsm_state_save(struct store_txn *txn, const struct fsm_state *s);
+MUST_CHECK int fsm_save_conf(struct store_txn *txn, raft_index index, const void *bytes, size_t len);
+/* Fills `e` with the sentence kept in the transaction and returns `rc`. */
+int fsm_txn_err(struct store_txn *txn, int rc, struct err *e);
+
+/* ---- what a command runs in ---- */
+
+/* Effects of a batch that has not committed. NULL while judging. */
+struct fsm_work {
+	struct fsm_state state;
+	struct buf notes; /* changes noted so far, in changes.c's encoding */
+};
+
+struct apply {
+	struct store_txn *txn;
+	struct arena *arena;     /* of the entry; all that is read is copied into it, since a write moves what is borrowed */
+	raft_index index;        /* of the entry; 0 while judging */
+	uint64_t time_ms;        /* the leader's, from the entry: the only clock here */
+	struct fsm_hint *hint;
+	struct fsm_work *work;
+	struct buf value, key;   /* scratch of the put calls; owned */
+	struct err err;          /* sentence of a failure that is not the store's */
+};
+
+/* Every check of a command stands before its first write; there it asks this and, when only judged, is done. */
+static inline bool is_judging(const struct apply *a)
+{
+	return !a->work;
+}
+
+void fsm_apply_fini(struct apply *a);
+
+/* Runs one decoded command: 0, an enum fsm_refusal, or ERR_*. apply.c */
+MUST_CHECK int fsm_run_command(struct apply *a, unsigned type, const void *command);
+
+/* A command's function: checks in the facts' order, then is_judging, then effects. types.c has the table. */
+typedef int fsm_command_fn(struct apply *a, const void *command);
+fsm_command_fn *fsm_command_of(unsigned type); /* NULL: known, not carried out by this release */
+
+fsm_command_fn fsm_topic_create, fsm_topic_update, fsm_topic_delete;
+fsm_command_fn fsm_topic_create_with, fsm_topic_update_if, fsm_topic_delete_if;
+fsm_command_fn fsm_schema_put, fsm_schema_put_if;
+fsm_command_fn fsm_child_attach, fsm_child_detach, fsm_child_attach_if, fsm_child_detach_if;
+fsm_command_fn fsm_partition_assign, fsm_partition_place, fsm_partition_prune;
+fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
+fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_member_dead_if, fsm_member_draining;
+fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra;
+
+/* ---- put.c: the one way to write ---- */
+
+enum put_flag {
+	PUT_QUIET = 1, /* no note: a heartbeat that changes only its time */
+};
+
+MUST_CHECK int fsm_put(struct apply *a, enum store_db db, struct str key, struct str value, unsigned flags);
+MUST_CHECK int fsm_put_record(struct apply *a, enum store_db db, struct str key, const struct record_type *t,
+			  const void *rec, unsigned flags);
+MUST_CHECK int fsm_del(struct apply *a, enum store_db db, struct str key); /* nothing there: 0, no note */
+/* What no single put says: a change of `domain` under `key`. */
+void fsm_note(struct apply *a, enum fsm_domain domain, struct str key, enum fsm_op op);
+/* Moves a domain's version without a note. */
+void fsm_touch(struct apply *a, enum fsm_domain domain);
+
+/* Reads into the arena. ERR_NOTFOUND. */
+MUST_CHECK int fsm_get_copy(struct apply *a, enum store_db db, struct str key, struct str *value);
+/* Same, decoded; ERR_CORRUPT (with a sentence) when the stored bytes are no such record. */
+MUST_CHECK int fsm_get_record(struct apply *a, enum store_db db, struct str key, const struct record_type *t, void *out);
+/* Who the refusal is about; cut if long. */
+void fsm_set_hint(struct apply *a, struct str name);
+int fsm_corrupt(struct apply *a, enum store_db db, struct str key, const char *what);
+
+/* ---- keys; each writes into `out` of STORE_KEY_MAX bytes and returns a str over it ---- */
+
+struct str key_pair(uint8_t *out, struct str first, struct str second);            /* first \0 second */
+struct str key_place(uint8_t *out, struct str topic, uint32_t partition);          /* topic \0 u16be */
+struct str key_held(uint8_t *out, struct str member, struct str topic, uint32_t partition); /* member \0 topic \0 u16be */
+struct str key_fold(uint8_t *out, struct str name);                                /* lower(name) \0 name */
+#define PARTITION_MAX 65535u /* what a key can hold */
+/* Splits topic \0 u16be. */
+bool key_place_parse(struct str key, struct str *topic, uint32_t *partition);
+
+/* ---- x_topic: packed owners ---- */
+
+struct slot {
+	struct str owner;   /* "" = unplaced */
+	struct str target;  /* "" = no move */
+	raft_index version;
+	raft_index move_id;
+};
+
+struct packed {
+	raft_index changed_index;
+	raft_index owners_index;
+	uint32_t schema_version;
+	uint32_t count;
+	struct slot *slots; /* arena */
+	struct str tail;
+};
+
+MUST_CHECK bool packed_decode(struct str bytes, struct arena *a, struct packed *out);
+/* Canonical: equal contents, equal bytes. */
+void packed_encode(const struct packed *p, struct buf *out);
+bool packed_is_unplaced(const struct packed *p); /* any slot without an owner */
+/* What veena adds to a topic's answer, as ",..."; appended. */
+void packed_put_tail(const struct topic *t, struct buf *out);
+/* What a reader wants of it; name and record are the caller's to fill. */
+MUST_CHECK bool packed_read_topic(struct str bytes, struct fsm_topic *out);
+
+/* ---- topic_store.c: a topic as apply handles it, record and packed list together ---- */
+
+struct topic_state {
+	struct topic rec;
+	struct packed packed;
+};
+MUST_CHECK int topic_state_load(struct apply *a, struct str name, struct topic_state *out); /* ERR_NOTFOUND */
+MUST_CHECK int topic_state_insert(struct apply *a, const struct topic *rec, struct topic_state *out);
+/* Writes what changed in out->rec, whose stored form is `old`; keeps slots and indexes in step with its partitions. */
+MUST_CHECK int topic_state_rewrite(struct apply *a, const struct topic *old, struct topic_state *t);
+/* Record, rows and indexes; partners are the caller's business. */
+MUST_CHECK int topic_state_erase(struct apply *a, const struct topic *rec);
+/* Rows a former topic of this name left behind. */
+MUST_CHECK int topic_state_clear_rows(struct apply *a, struct str name);
+MUST_CHECK int packed_store(struct apply *a, struct str name, const struct packed *before, const struct packed *now);
+MUST_CHECK int packed_load(struct apply *a, struct str name, struct packed *out); /* ERR_NOTFOUND */
+
+/* ---- fanout.c ---- */
+
+MUST_CHECK int fanout_check_config(struct apply *a, const struct topic *old, const struct topic *now);
+MUST_CHECK int fanout_release(struct apply *a, const struct topic *gone); /* partners of a topic that is deleted */
+
+struct fanout_link {
+	struct str parent, child, epoch;
+	int64_t delay_ms;
+	struct i64_list offsets;
+	bool by_value; /* compare schema histories as JSON values and hold adoption to the budgets */
+};
+/* Every rule of an attach, in order. `child` is read from the store, or (create with link) given with its first schema. */
+MUST_CHECK int fanout_judge(struct apply *a, const struct fanout_link *l, const struct topic *new_child,
+			    struct str new_schema);
+MUST_CHECK int fanout_attach(struct apply *a, const struct fanout_link *l);
+
+/* ---- schemas.c ---- */
+
+struct schema_version {
+	uint32_t version;
+	struct str document;
+};
+struct schema_history {
+	struct schema_version *items; /* by version */
+	size_t count;
+	uint64_t bytes;
+};
+/* Into the arena; `documents` false leaves their bytes out and keeps their lengths. */
+MUST_CHECK int schema_load(struct apply *a, struct str topic, bool documents, struct schema_history *out);
+MUST_CHECK int schema_append(struct apply *a, struct str topic, uint32_t version, struct str document);
+/* Do the budgets allow `document` as the first version of a new topic? */
+MUST_CHECK int schema_judge_first(struct apply *a, struct str topic, struct str document);
+MUST_CHECK int schema_cluster_bytes(struct apply *a, uint64_t *out);
+/* json_value.c: equality of documents as JSON values; the meaning is frozen, see there. */
+bool json_value_equal(struct str x, struct str y, struct arena *a);
+
+/* ---- places.c: one row of `assignments` with everything derived from it ---- */
+
+struct place {
+	struct str topic;
+	uint32_t partition;
+	struct str owner, target; /* owner "": no row */
+};
+MUST_CHECK int place_load(struct apply *a, struct str topic, int64_t partition, struct place *out); /* ERR_NOTFOUND */
+/* The row becomes `now` (owner "": goes). */
+MUST_CHECK int place_store(struct apply *a, const struct place *before, const struct place *now);
+
+/* ---- x_member ---- */
+
+struct member_row {
+	enum fsm_member_kind kind;
+	bool placeable;
+	struct str tags; /* JSON object or "" for none */
+	struct fsm_member_counts counts;
+};
+MUST_CHECK bool member_row_decode(struct str bytes, struct member_row *out);
+MUST_CHECK int member_row_load(struct apply *a, struct str id, struct member_row *out); /* defaults when absent */
+MUST_CHECK int member_row_store(struct apply *a, struct str id, const struct member_row *row);
+
+/* ---- digest.c ---- */
+
+uint64_t digest_of(struct str key, struct str value, struct buf *scratch);
+bool digest_leaves_out(enum store_db db, struct str key);
+
+/* ---- changes.c ---- */
+
+struct changes; /* the ring */
+struct changes *changes_new(size_t bytes, raft_index floor);
+void changes_free(struct changes *c);
+void changes_encode(struct buf *notes, raft_index index, enum fsm_domain domain, enum fsm_op op, struct str key);
+void changes_publish(struct changes *c, const struct buf *notes);
+void changes_restart(struct changes *c, raft_index floor);
+
+/* ---- struct fsm ---- */
+
+struct members_table; /* members_read.c: a struct fsm_members with its count and memory */
+
+struct fsm {
+	struct store *store;
+	uint32_t max_entry_type;
+
+	/* apply thread */
+	struct fsm_state state; /* as committed */
+	struct fsm_work work;
+	struct arena arena;
+
+	/* published */
+	_Atomic raft_index applied;
+	_Atomic raft_term term;
+	_Atomic raft_index domain[FSM_DOMAIN_COUNT];
+	struct changes *changes;
+
+	/* readers */
+	pthread_mutex_t readers_lock; /* the list; not taken by a read */
+	struct fsm_reader *readers;
+	_Atomic uint64_t generation;
+	_Atomic int closed; /* 0, or ERR_CLOSED: no file is open */
+
+	/* the newest two tables of members, shared by the readers */
+	pthread_mutex_t members_lock;
+	const struct fsm_members *members[2];
+	uint64_t members_generation[2];
+};
+
+/* reader.c */
+MUST_CHECK int readers_take_all(struct fsm *f, struct err *e);
+void readers_give_back(struct fsm *f);
+/* members_read.c */
+void members_cache_clear(struct fsm *f);
+const struct fsm_members *members_ref(const struct fsm_members *m);
+
+#endif /* FSM_FSM_INTERNAL_H */

@@ -1,0 +1,201 @@
+/* Members: types 6, 7, 8, 18, 19, 20, 31, and veena's 64. */
+#include "fsm/fsm_internal.h"
+#include "model/rules.h"
+
+static int load(struct apply *a, struct str id, struct member *out)
+{
+	int rc = fsm_get_record(a, STORE_MEMBERS, id, &member_type, out);
+	return rc == ERR_NOTFOUND ? FSM_MEMBER_NOT_FOUND : rc;
+}
+
+/* What requests are routed by. It must not move with heartbeats or draining: the controller's watch follows it. */
+static bool routes_alike(const struct member *x, const struct member *y)
+{
+	return str_eq(x->addr, y->addr) && str_eq(x->cluster_addr, y->cluster_addr) && str_eq(x->status, y->status);
+}
+
+/* Every field but the time. */
+static bool differs_in_time_only(const struct member *x, const struct member *y)
+{
+	return routes_alike(x, y) && x->draining == y->draining && str_eq(x->build, y->build) &&
+	       x->entry_types == y->entry_types;
+}
+
+/* `old` NULL: a new member. */
+static int store(struct apply *a, const struct member *old, const struct member *now)
+{
+	const bool quiet = old && differs_in_time_only(old, now);
+	if (is_judging(a) || (quiet && old->last_heartbeat == now->last_heartbeat))
+		return 0;
+	if (!old || !routes_alike(old, now))
+		fsm_touch(a, FSM_DOMAIN_ROUTING);
+	return fsm_put_record(a, STORE_MEMBERS, now->id, &member_type, now, quiet ? PUT_QUIET : 0);
+}
+
+/* Each heartbeat of a server is a whole registration: all but `draining` is replaced. */
+int fsm_member_join(struct apply *a, const void *command)
+{
+	struct member now = *(const struct member *)command;
+	struct member old;
+	if (!rule_member_id(now.id) || (!str_is(now.status, MEMBER_ALIVE) && !str_is(now.status, MEMBER_DEAD)))
+		return FSM_INVALID;
+	int rc = fsm_get_tombstone(a->txn, now.id, NULL);
+	if (rc != ERR_NOTFOUND)
+		return rc ? rc : FSM_MEMBER_REMOVED;
+	rc = load(a, now.id, &old);
+	if (rc == FSM_MEMBER_NOT_FOUND)
+		return store(a, NULL, &now);
+	if (rc)
+		return rc;
+	now.draining = old.draining;
+	return store(a, &old, &now);
+}
+
+int fsm_member_heartbeat(struct apply *a, const void *command)
+{
+	const struct cmd_member_at *c = command;
+	struct member old, now;
+	int rc = load(a, c->id, &old);
+	if (rc)
+		return rc;
+	now = old;
+	now.last_heartbeat = c->at;
+	return store(a, &old, &now);
+}
+
+static int mark_dead(struct apply *a, const struct member *old)
+{
+	struct member now = *old;
+	now.status = STR_LIT(MEMBER_DEAD);
+	return store(a, old, &now);
+}
+
+int fsm_member_dead(struct apply *a, const void *command)
+{
+	const struct cmd_name *c = command;
+	struct member old;
+	int rc = load(a, c->name, &old);
+	return rc ? rc : mark_dead(a, &old);
+}
+
+int fsm_member_dead_if(struct apply *a, const void *command)
+{
+	const struct cmd_member_dead_if *c = command;
+	struct member old;
+	int rc = load(a, c->id, &old);
+	if (rc)
+		return rc;
+	return old.last_heartbeat > c->observed ? FSM_HEARTBEAT_NEWER : mark_dead(a, &old);
+}
+
+int fsm_member_draining(struct apply *a, const void *command)
+{
+	const struct cmd_member_draining *c = command;
+	struct member old, now;
+	int rc = load(a, c->id, &old);
+	if (rc)
+		return rc;
+	now = old;
+	now.draining = c->draining;
+	return store(a, &old, &now);
+}
+
+/* Its partitions go on counting: they name it whether it is a member or not. */
+static int forget_extra(struct apply *a, struct str id)
+{
+	struct member_row row;
+	int rc = member_row_load(a, id, &row);
+	if (rc)
+		return rc;
+	const struct member_row bare = { FSM_KIND_SERVER, true, { "", 0 }, row.counts };
+	if (row.kind == bare.kind && row.placeable && row.tags.len == 0)
+		return 0;
+	return member_row_store(a, id, &bare);
+}
+
+int fsm_member_remove(struct apply *a, const void *command)
+{
+	const struct cmd_member_at *c = command;
+	const struct removed_member tombstone = { c->at };
+	struct member old;
+	if (!rule_member_id(c->id))
+		return FSM_INVALID;
+	int rc = load(a, c->id, &old);
+	const bool was_there = rc == 0;
+	if (rc < 0 || is_judging(a))
+		return rc < 0 ? rc : 0;
+	if (was_there) {
+		fsm_touch(a, FSM_DOMAIN_ROUTING);
+		rc = fsm_del(a, STORE_MEMBERS, c->id);
+		if (rc == 0)
+			rc = forget_extra(a, c->id);
+		if (rc)
+			return rc;
+	}
+	return fsm_put_record(a, STORE_REMOVED_MEMBERS, c->id, &removed_member_type, &tombstone, 0);
+}
+
+int fsm_member_readmit(struct apply *a, const void *command)
+{
+	const struct cmd_member_at *c = command;
+	return is_judging(a) ? 0 : fsm_del(a, STORE_REMOVED_MEMBERS, c->id);
+}
+
+/* ---- 64 ---- */
+
+static struct str tags_json(struct apply *a, const struct str_map *tags)
+{
+	struct buf out = { 0 };
+	struct json_writer w = { .out = &out };
+	if (tags->count == 0)
+		return (struct str){ "", 0 };
+	json_begin_object(&w);
+	for (size_t i = 0; i < tags->count; i++) {
+		json_key_str(&w, tags->items[i].key);
+		json_put_str(&w, tags->items[i].value);
+	}
+	json_end_object(&w);
+	const struct str s = { arena_dup(a->arena, out.data, out.len), out.len };
+	buf_fini(&out);
+	return s;
+}
+
+static bool read_kind(struct str s, enum fsm_member_kind *out)
+{
+	if (str_is(s, MEMBER_KIND_SERVER))
+		*out = FSM_KIND_SERVER;
+	else if (str_is(s, MEMBER_KIND_BROKER))
+		*out = FSM_KIND_BROKER;
+	else
+		return false;
+	return true;
+}
+
+static bool are_tags(const struct str_map *tags)
+{
+	for (size_t i = 0; i < tags->count; i++)
+		if (!tags->items[i].value.p)
+			return false;
+	return rules_check_labels(tags, "tags", NULL, NULL) == 0;
+}
+
+int fsm_member_set_extra(struct apply *a, const void *command)
+{
+	const struct member_extra *c = command;
+	struct member_row row, now;
+	struct member m;
+	int rc = load(a, c->id, &m);
+	if (rc)
+		return rc;
+	enum fsm_member_kind kind;
+	if (!read_kind(c->kind, &kind) || !are_tags(&c->tags))
+		return FSM_INVALID;
+	rc = member_row_load(a, c->id, &row);
+	if (rc || is_judging(a))
+		return rc;
+	now = (struct member_row){ kind, c->placeable, tags_json(a, &c->tags), row.counts };
+	if (row.kind == now.kind && row.placeable == now.placeable && str_eq(row.tags, now.tags))
+		return 0;
+	fsm_note(a, FSM_DOMAIN_MEMBERS, c->id, FSM_OP_PUT);
+	return member_row_store(a, c->id, &now);
+}

@@ -1,0 +1,180 @@
+/* One row of `assignments`, and everything that is derived from rows: packed owners, partitions by member, counts, moves,
+ * orphans. A row changes only here. */
+#include <assert.h>
+#include <string.h>
+
+#include "fsm/fsm_internal.h"
+
+/* ---- x_member ----
+ *
+ *   0 u8 version 1   1 u8 kind   2 u8 placeable   3 u8 0   4 u32 owned   8 u32 coming   12 u32 leaving   16 tags (JSON)
+ *
+ * A row that says nothing but the defaults is not kept. */
+
+#define MEMBER_ROW_HEADER 16
+#define MEMBER_ROW_VERSION 1
+
+static const struct member_row default_row = { .kind = FSM_KIND_SERVER, .placeable = true, .tags = { "", 0 } };
+
+bool member_row_decode(struct str bytes, struct member_row *out)
+{
+	const uint8_t *b = (const uint8_t *)bytes.p;
+	if (bytes.len < MEMBER_ROW_HEADER || b[0] != MEMBER_ROW_VERSION || b[1] > FSM_KIND_BROKER)
+		return false;
+	*out = (struct member_row){
+		.kind = (enum fsm_member_kind)b[1],
+		.placeable = b[2] != 0,
+		.tags = { bytes.p + MEMBER_ROW_HEADER, bytes.len - MEMBER_ROW_HEADER },
+		.counts = { get_le32(b + 4), get_le32(b + 8), get_le32(b + 12) },
+	};
+	return true;
+}
+
+int member_row_load(struct apply *a, struct str id, struct member_row *out)
+{
+	struct str v;
+	int rc = fsm_get_copy(a, STORE_X_MEMBER, id, &v);
+	if (rc == ERR_NOTFOUND) {
+		*out = default_row;
+		return 0;
+	}
+	if (rc)
+		return rc;
+	return member_row_decode(v, out) ? 0 : fsm_corrupt(a, STORE_X_MEMBER, id, "not a row of this release");
+}
+
+int member_row_store(struct apply *a, struct str id, const struct member_row *row)
+{
+	const struct fsm_member_counts *n = &row->counts;
+	uint8_t b[MEMBER_ROW_HEADER] = { MEMBER_ROW_VERSION, (uint8_t)row->kind, row->placeable };
+	if (row->kind == default_row.kind && row->placeable && row->tags.len == 0 && !n->owned && !n->coming && !n->leaving)
+		return fsm_del(a, STORE_X_MEMBER, id);
+	put_le32(b + 4, n->owned);
+	put_le32(b + 8, n->coming);
+	put_le32(b + 12, n->leaving);
+	buf_clear(&a->value);
+	buf_put(&a->value, b, sizeof(b));
+	buf_put(&a->value, row->tags.p, row->tags.len);
+	return fsm_put(a, STORE_X_MEMBER, id, (struct str){ (const char *)a->value.data, a->value.len }, 0);
+}
+
+/* ---- who holds what ---- */
+
+static uint8_t role_of(const struct place *p, struct str member)
+{
+	return (uint8_t)((str_eq(p->owner, member) ? FSM_ROLE_OWNER : 0) | (str_eq(p->target, member) ? FSM_ROLE_TARGET : 0));
+}
+
+static void count_in(struct fsm_member_counts *n, const struct place *p, struct str member, uint32_t by)
+{
+	if (str_eq(p->owner, member)) {
+		n->owned += by;
+		n->leaving += p->target.len ? by : 0;
+	}
+	if (str_eq(p->target, member))
+		n->coming += by;
+}
+
+/* Index and counts of one member that the row named before, names now, or both. */
+static int update_member(struct apply *a, struct str member, const struct place *before, const struct place *now)
+{
+	uint8_t key[STORE_KEY_MAX];
+	const struct str held = key_held(key, member, now->topic, now->partition);
+	const uint8_t was = role_of(before, member), is = role_of(now, member);
+	struct member_row row;
+	int rc = 0;
+	if (is == 0)
+		rc = fsm_del(a, STORE_X_BY_MEMBER, held);
+	else if (is != was)
+		rc = fsm_put(a, STORE_X_BY_MEMBER, held, (struct str){ (const char *)&is, 1 }, 0);
+	if (rc == 0)
+		rc = member_row_load(a, member, &row);
+	if (rc)
+		return rc;
+	const struct fsm_member_counts old = row.counts;
+	count_in(&row.counts, before, member, (uint32_t)-1);
+	count_in(&row.counts, now, member, 1);
+	return memcmp(&old, &row.counts, sizeof(old)) == 0 ? 0 : member_row_store(a, member, &row);
+}
+
+static int update_members(struct apply *a, const struct place *before, const struct place *now)
+{
+	const struct str all[] = { before->owner, before->target, now->owner, now->target };
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		bool done = all[i].len == 0;
+		for (size_t j = 0; j < i && !done; j++)
+			done = str_eq(all[i], all[j]);
+		int rc = done ? 0 : update_member(a, all[i], before, now);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- what is derived per place ---- */
+
+static int update_move(struct apply *a, const struct place *before, const struct place *now)
+{
+	uint8_t key[STORE_KEY_MAX];
+	const struct str at = key_place(key, now->topic, now->partition);
+	if (str_eq(before->target, now->target))
+		return 0;
+	return now->target.len ? fsm_put(a, STORE_X_MOVE, at, now->target, 0) : fsm_del(a, STORE_X_MOVE, at);
+}
+
+/* The slot of a live partition, or the index of orphans for any other row. */
+static int update_slot(struct apply *a, const struct place *before, const struct place *now)
+{
+	uint8_t key[STORE_KEY_MAX];
+	struct packed old, packed;
+	int rc = packed_load(a, now->topic, &old);
+	if (rc && rc != ERR_NOTFOUND)
+		return rc;
+	if (rc == ERR_NOTFOUND || now->partition >= old.count) {
+		const struct str at = key_place(key, now->topic, now->partition);
+		return now->owner.len ? fsm_put(a, STORE_X_ORPHAN, at, (struct str){ "", 0 }, 0) :
+					fsm_del(a, STORE_X_ORPHAN, at);
+	}
+	packed = old;
+	packed.slots = arena_dup(a->arena, old.slots, old.count * sizeof(*old.slots));
+	packed.owners_index = a->index;
+	struct slot *s = &packed.slots[now->partition];
+	if (now->target.len == 0)
+		s->move_id = 0;
+	else if (!str_eq(before->target, now->target))
+		s->move_id = a->index;
+	s->owner = now->owner;
+	s->target = now->target;
+	s->version = a->index;
+	return packed_store(a, now->topic, &old, &packed);
+}
+
+int place_load(struct apply *a, struct str topic, int64_t partition, struct place *out)
+{
+	char key[ROW_KEY_MAX];
+	struct assignment row;
+	const struct str at = { key, row_key(key, topic, partition) };
+	int rc = at.len ? fsm_get_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row) : ERR_NOTFOUND;
+	if (rc)
+		return rc;
+	if (partition > PARTITION_MAX || !str_eq(row.topic, topic) || row.partition != partition || row.owner_id.len == 0)
+		return fsm_corrupt(a, STORE_ASSIGNMENTS, at, "the row is not the one of its key");
+	*out = (struct place){ topic, (uint32_t)partition, row.owner_id, row.target_id };
+	return 0;
+}
+
+int place_store(struct apply *a, const struct place *before, const struct place *now)
+{
+	char key[ROW_KEY_MAX];
+	const struct str at = { key, row_key(key, now->topic, now->partition) };
+	const struct assignment row = { now->topic, now->partition, now->owner, now->target };
+	assert(at.len && str_eq(before->topic, now->topic) && before->partition == now->partition);
+	assert(now->owner.len || now->target.len == 0);
+	int rc = now->owner.len ? fsm_put_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row, 0) :
+				  fsm_del(a, STORE_ASSIGNMENTS, at);
+	if (rc == 0)
+		rc = update_members(a, before, now);
+	if (rc == 0)
+		rc = update_move(a, before, now);
+	return rc ? rc : update_slot(a, before, now);
+}

@@ -1,0 +1,250 @@
+/* A topic as apply handles it: its record, its packed list, and the indexes by name, user and missing owner. */
+#include <assert.h>
+#include <string.h>
+
+#include "fsm/fsm_internal.h"
+
+static const struct str nothing = { "", 0 };
+
+/* ---- the packed list ---- */
+
+int packed_load(struct apply *a, struct str name, struct packed *out)
+{
+	struct str v;
+	int rc = fsm_get_copy(a, STORE_X_TOPIC, name, &v);
+	if (rc)
+		return rc;
+	return packed_decode(v, a->arena, out) ? 0 : fsm_corrupt(a, STORE_X_TOPIC, name, "not a row of this release");
+}
+
+/* `before` NULL: a new one. */
+int packed_store(struct apply *a, struct str name, const struct packed *before, const struct packed *now)
+{
+	const bool was = before && packed_is_unplaced(before), is = packed_is_unplaced(now);
+	int rc = 0;
+	if (is && !was)
+		rc = fsm_put(a, STORE_X_UNPLACED, name, nothing, 0);
+	else if (was && !is)
+		rc = fsm_del(a, STORE_X_UNPLACED, name);
+	if (rc)
+		return rc;
+	buf_clear(&a->value);
+	packed_encode(now, &a->value);
+	return fsm_put(a, STORE_X_TOPIC, name, (struct str){ (const char *)a->value.data, a->value.len }, 0);
+}
+
+static void refresh_tail(struct apply *a, struct topic_state *t)
+{
+	struct buf tail = { 0 };
+	packed_put_tail(&t->rec, &tail);
+	t->packed.tail = (struct str){ arena_dup(a->arena, tail.data, tail.len), tail.len };
+	t->packed.changed_index = a->index;
+	buf_fini(&tail);
+}
+
+/* ---- rows that are there before their partition is ---- */
+
+/* Gives the rows of partitions from..count-1, orphans so far, to their slots. */
+static int adopt_orphans(struct apply *a, struct topic_state *t, uint32_t from)
+{
+	uint8_t key[STORE_KEY_MAX];
+	struct str orphan, name = t->rec.name, topic;
+	uint32_t p = from;
+	int rc;
+	while (p < t->packed.count) {
+		struct store_cursor *c;
+		rc = store_cursor_open(a->txn, STORE_X_ORPHAN, &c);
+		if (rc)
+			return rc;
+		rc = store_cursor_seek(c, key_place(key, name, p), &orphan, NULL);
+		const bool found = rc == 0 && key_place_parse(orphan, &topic, &p) && str_eq(topic, name);
+		store_cursor_close(c);
+		if (rc && rc != ERR_NOTFOUND)
+			return rc;
+		if (!found || p >= t->packed.count)
+			break;
+		struct place place;
+		rc = place_load(a, name, p, &place);
+		if (rc == ERR_NOTFOUND)
+			return fsm_corrupt(a, STORE_X_ORPHAN, name, "an orphan without a row");
+		if (rc == 0)
+			rc = fsm_del(a, STORE_X_ORPHAN, key_place(key, name, p));
+		if (rc)
+			return rc;
+		t->packed.slots[p] =
+		    (struct slot){ place.owner, place.target, a->index, place.target.len ? a->index : 0 };
+		p++;
+	}
+	return 0;
+}
+
+/* Rows of slots that are no more become orphans again: type 2 may shrink a topic, and keeps the rows. */
+static int disown_slots(struct apply *a, struct str name, const struct packed *before, uint32_t from)
+{
+	uint8_t key[STORE_KEY_MAX];
+	for (uint32_t p = from; p < before->count; p++) {
+		int rc = before->slots[p].owner.len ? fsm_put(a, STORE_X_ORPHAN, key_place(key, name, p), nothing, 0) : 0;
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int resize(struct apply *a, struct topic_state *t, const struct packed *before, uint32_t count)
+{
+	struct packed *p = &t->packed;
+	const uint32_t kept = before && before->count < count ? before->count : before ? count : 0;
+	p->count = count;
+	p->owners_index = a->index;
+	p->slots = arena_zalloc(a->arena, count * sizeof(*p->slots));
+	for (uint32_t i = 0; i < count; i++)
+		p->slots[i] = i < kept ? before->slots[i] : (struct slot){ .version = a->index };
+	int rc = before ? disown_slots(a, t->rec.name, before, count) : 0;
+	return rc ? rc : adopt_orphans(a, t, kept);
+}
+
+/* ---- the whole topic ---- */
+
+int topic_state_load(struct apply *a, struct str name, struct topic_state *out)
+{
+	int rc = fsm_get_record(a, STORE_TOPICS, name, &topic_type, &out->rec);
+	if (rc)
+		return rc;
+	if (!str_eq(out->rec.name, name))
+		return fsm_corrupt(a, STORE_TOPICS, name, "the record is not the one of its key");
+	rc = packed_load(a, name, &out->packed);
+	if (rc == ERR_NOTFOUND || (rc == 0 && out->packed.count != out->rec.partitions))
+		return fsm_corrupt(a, STORE_X_TOPIC, name, "does not fit the topic's record");
+	return rc;
+}
+
+static int index_owner(struct apply *a, struct str name, struct str was, struct str is)
+{
+	uint8_t key[STORE_KEY_MAX];
+	if (str_eq(was, is))
+		return 0;
+	int rc = was.len ? fsm_del(a, STORE_X_BY_USER, key_pair(key, was, name)) : 0;
+	if (rc == 0 && is.len)
+		rc = fsm_put(a, STORE_X_BY_USER, key_pair(key, is, name), nothing, 0);
+	return rc;
+}
+
+int topic_state_insert(struct apply *a, const struct topic *rec, struct topic_state *out)
+{
+	uint8_t key[STORE_KEY_MAX];
+	*out = (struct topic_state){ .rec = *rec };
+	int rc = fsm_put_record(a, STORE_TOPICS, rec->name, &topic_type, rec, 0);
+	if (rc == 0)
+		rc = fsm_put(a, STORE_X_FOLD, key_fold(key, rec->name), nothing, 0);
+	if (rc == 0)
+		rc = index_owner(a, rec->name, nothing, rec->owner);
+	if (rc == 0)
+		rc = resize(a, out, NULL, (uint32_t)rec->partitions);
+	if (rc)
+		return rc;
+	refresh_tail(a, out);
+	return packed_store(a, rec->name, NULL, &out->packed);
+}
+
+int topic_state_rewrite(struct apply *a, const struct topic *old, struct topic_state *t)
+{
+	const struct packed before = t->packed;
+	int rc = fsm_put_record(a, STORE_TOPICS, old->name, &topic_type, &t->rec, 0);
+	if (rc == 0)
+		rc = index_owner(a, old->name, old->owner, t->rec.owner);
+	if (rc == 0 && old->partitions != t->rec.partitions)
+		rc = resize(a, t, &before, (uint32_t)t->rec.partitions);
+	if (rc)
+		return rc;
+	refresh_tail(a, t);
+	return packed_store(a, old->name, &before, &t->packed);
+}
+
+/* ---- rows under a name ---- */
+
+/* First key of `db` that begins with "<name>:", copied into `key`. ERR_NOTFOUND: none. */
+static int first_row(struct apply *a, enum store_db db, struct str name, char key[STORE_KEY_MAX], struct str *out)
+{
+	struct store_cursor *c;
+	struct str found;
+	memcpy(key, name.p, name.len);
+	key[name.len] = ':';
+	const struct str prefix = { key, name.len + 1 };
+	int rc = store_cursor_open(a->txn, db, &c);
+	if (rc)
+		return rc;
+	rc = store_cursor_seek(c, prefix, &found, NULL);
+	if (rc == 0 && !str_starts(found, prefix))
+		rc = ERR_NOTFOUND;
+	if (rc == 0) {
+		memcpy(key, found.p, found.len);
+		*out = (struct str){ key, found.len };
+	}
+	store_cursor_close(c);
+	return rc;
+}
+
+static int clear_assignments(struct apply *a, struct str name)
+{
+	char key[STORE_KEY_MAX];
+	struct str row, topic;
+	struct place place;
+	int64_t partition;
+	int rc;
+	while ((rc = first_row(a, STORE_ASSIGNMENTS, name, key, &row)) == 0) {
+		if (!row_key_parse(row, &topic, &partition))
+			return fsm_corrupt(a, STORE_ASSIGNMENTS, row, "not a partition's key");
+		rc = place_load(a, name, partition, &place);
+		if (rc == 0) {
+			const struct place gone = { .topic = name, .partition = place.partition };
+			rc = place_store(a, &place, &gone);
+		}
+		if (rc)
+			return rc == ERR_NOTFOUND ? fsm_corrupt(a, STORE_ASSIGNMENTS, row, "not a partition's key") : rc;
+	}
+	return rc == ERR_NOTFOUND ? 0 : rc;
+}
+
+static int clear_schemas(struct apply *a, struct str name)
+{
+	char key[STORE_KEY_MAX];
+	struct str row, document;
+	int rc;
+	while ((rc = first_row(a, STORE_SCHEMAS, name, key, &row)) == 0) {
+		rc = store_get(a->txn, STORE_SCHEMAS, row, &document);
+		if (rc == 0) {
+			a->work->state.schema_bytes -= document.len;
+			rc = fsm_del(a, STORE_SCHEMAS, row);
+		}
+		if (rc)
+			return rc;
+	}
+	return rc == ERR_NOTFOUND ? 0 : rc;
+}
+
+int topic_state_clear_rows(struct apply *a, struct str name)
+{
+	int rc = clear_assignments(a, name);
+	return rc ? rc : clear_schemas(a, name);
+}
+
+/* The packed list goes first: rows that are cleared after it need not be kept in step with it, one by one. */
+int topic_state_erase(struct apply *a, const struct topic *rec)
+{
+	uint8_t key[STORE_KEY_MAX];
+	struct packed packed;
+	int rc = packed_load(a, rec->name, &packed);
+	if (rc == ERR_NOTFOUND)
+		return fsm_corrupt(a, STORE_X_TOPIC, rec->name, "missing beside the topic's record");
+	if (rc == 0 && packed_is_unplaced(&packed))
+		rc = fsm_del(a, STORE_X_UNPLACED, rec->name);
+	if (rc == 0)
+		rc = fsm_del(a, STORE_X_TOPIC, rec->name);
+	if (rc == 0)
+		rc = topic_state_clear_rows(a, rec->name);
+	if (rc == 0)
+		rc = fsm_del(a, STORE_X_FOLD, key_fold(key, rec->name));
+	if (rc == 0)
+		rc = index_owner(a, rec->name, rec->owner, nothing);
+	return rc ? rc : fsm_del(a, STORE_TOPICS, rec->name);
+}

@@ -1,0 +1,44 @@
+/* The table of entry types. A domain is one file and its rows here.
+ *
+ * A known type without a function is refused as "unsupported": this release carries it in its model, and nothing in it
+ * proposes it. A row, once there, never changes its meaning: the log holds it. */
+#include "fsm/fsm_internal.h"
+
+static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
+	[CMD_TOPIC_CREATE] = fsm_topic_create,
+	[CMD_TOPIC_UPDATE] = fsm_topic_update,
+	[CMD_TOPIC_DELETE] = fsm_topic_delete,
+	[CMD_SCHEMA_PUT] = fsm_schema_put,
+	[CMD_PARTITION_ASSIGN] = fsm_partition_assign,
+	[CMD_MEMBER_JOIN] = fsm_member_join,
+	[CMD_MEMBER_HEARTBEAT] = fsm_member_heartbeat,
+	[CMD_MEMBER_DEAD] = fsm_member_dead,
+	[CMD_CHILD_ATTACH] = fsm_child_attach,
+	[CMD_CHILD_DETACH] = fsm_child_detach,
+	[CMD_MOVE_TARGET] = fsm_move_target,
+	[CMD_MOVE_COMPLETE] = fsm_move_complete,
+	[CMD_MOVE_ABORT] = fsm_move_abort,
+	[CMD_MEMBER_DRAINING] = fsm_member_draining,
+	[CMD_MEMBER_REMOVE] = fsm_member_remove,
+	[CMD_MEMBER_READMIT] = fsm_member_readmit,
+	[CMD_TOPIC_CREATE_WITH] = fsm_topic_create_with,
+	[CMD_TOPIC_UPDATE_IF] = fsm_topic_update_if,
+	[CMD_TOPIC_DELETE_IF] = fsm_topic_delete_if,
+	[CMD_SCHEMA_PUT_IF] = fsm_schema_put_if,
+	[CMD_CHILD_ATTACH_IF] = fsm_child_attach_if,
+	[CMD_CHILD_DETACH_IF] = fsm_child_detach_if,
+	[CMD_PARTITION_PLACE] = fsm_partition_place,
+	[CMD_PARTITION_PRUNE] = fsm_partition_prune,
+	[CMD_MEMBER_DEAD_IF] = fsm_member_dead_if,
+	[CMD_MEMBER_EXTRA] = fsm_member_set_extra,
+};
+
+fsm_command_fn *fsm_command_of(unsigned type)
+{
+	return type <= COMMAND_MAX ? commands[type] : NULL;
+}
+
+uint32_t fsm_max_known_type(void)
+{
+	return COMMAND_MAX;
+}

@@ -35,7 +35,7 @@ void mp_put_bool(struct mp_writer *w, bool v);
 void mp_put_i64(struct mp_writer *w, int64_t v); /* the shortest form */
 void mp_put_u64(struct mp_writer *w, uint64_t v);
 void mp_put_str(struct mp_writer *w, struct str s); /* at most 4 GiB - 1 */
-void mp_put_bin(struct mp_writer *w, const void *p, size_t len);
+void mp_put_bin(struct mp_writer *w, const void *bytes, size_t len);
 void mp_put_array(struct mp_writer *w, size_t count); /* `count` values follow */
 void mp_put_map(struct mp_writer *w, size_t count);   /* `count` keys, each with its value, follow */
 

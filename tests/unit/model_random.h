@@ -1,6 +1,6 @@
 /* Fills any record with random values by its table: shared by the tests of model/. */
-#ifndef UNIT_MODEL_RANDOM_H
-#define UNIT_MODEL_RANDOM_H
+#ifndef TESTS_UNIT_MODEL_RANDOM_H
+#define TESTS_UNIT_MODEL_RANDOM_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,4 +136,4 @@ static void fill_record(const struct record_type *t, void *out, struct rand *rng
 	}
 }
 
-#endif /* UNIT_MODEL_RANDOM_H */
+#endif /* TESTS_UNIT_MODEL_RANDOM_H */

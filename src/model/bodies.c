@@ -61,12 +61,12 @@ const struct record_type child_skip_type = RECORD_TYPE("child skip", child_skip,
 static const struct field user_create_fields[] = {
 	FIELD(STR, user_create, username, "username", REQUIRED),
 	FIELD(STR, user_create, password, "password", REQUIRED | SECRET),
-	FIELD_SUB(RECORD_LIST, user_create, grants, "grants", OPTIONAL | NULLABLE, &grant_type),
+	FIELD_SUB(RECORD_LIST, user_create, grants, "grants", OPTIONAL | NULLABLE, grant),
 };
 const struct record_type user_create_type = RECORD_TYPE("user create", user_create, user_create_fields);
 
 static const struct field user_grants_fields[] = {
-	FIELD_SUB(RECORD_LIST, user_grants, grants, "grants", REQUIRED | NULLABLE, &grant_type),
+	FIELD_SUB(RECORD_LIST, user_grants, grants, "grants", REQUIRED | NULLABLE, grant),
 };
 const struct record_type user_grants_type = RECORD_TYPE("user grants", user_grants, user_grants_fields);
 
@@ -82,7 +82,7 @@ static const struct field remote_create_fields[] = {
 	FIELD(STR, remote_create, username, "username", REQUIRED),
 	FIELD(STR, remote_create, password, "password", REQUIRED | SECRET),
 	FIELD(STR, remote_create, ca_pem, "ca_pem", OPTIONAL),
-	FIELD_SUB(RECORD_PTR, remote_create, limits, "limits", NULLABLE, &remote_limits_patch_type),
+	FIELD_SUB(RECORD_PTR, remote_create, limits, "limits", NULLABLE, remote_limits_patch),
 };
 const struct record_type remote_create_type = RECORD_TYPE("remote create", remote_create, remote_create_fields);
 
@@ -91,7 +91,7 @@ static const struct field remote_patch_fields[] = {
 	FIELD(STR, remote_patch, username, "username", OPTIONAL | NULLABLE),
 	FIELD(STR, remote_patch, password, "password", OPTIONAL | NULLABLE | SECRET),
 	FIELD(STR, remote_patch, ca_pem, "ca_pem", OPTIONAL | NULLABLE),
-	FIELD_SUB(RECORD_PTR, remote_patch, limits, "limits", NULLABLE, &remote_limits_patch_type),
+	FIELD_SUB(RECORD_PTR, remote_patch, limits, "limits", NULLABLE, remote_limits_patch),
 };
 const struct record_type remote_patch_type = RECORD_TYPE("remote patch", remote_patch, remote_patch_fields);
 

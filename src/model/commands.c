@@ -39,15 +39,15 @@ static const struct field create_link_fields[] = {
 const struct record_type cmd_create_link_type = RECORD_TYPE("create link", cmd_create_link, create_link_fields);
 
 static const struct field topic_create_with_fields[] = {
-	FIELD_SUB(RECORD, cmd_topic_create_with, topic, "t", 0, &topic_type),
+	FIELD_SUB(RECORD, cmd_topic_create_with, topic, "t", 0, topic),
 	FIELD(BYTES, cmd_topic_create_with, schema, "s", OMIT),
-	FIELD_SUB(RECORD_PTR, cmd_topic_create_with, link, "l", OMIT, &cmd_create_link_type),
+	FIELD_SUB(RECORD_PTR, cmd_topic_create_with, link, "l", OMIT, cmd_create_link),
 };
 const struct record_type cmd_topic_create_with_type =
     RECORD_TYPE("topic create with", cmd_topic_create_with, topic_create_with_fields);
 
 static const struct field topic_update_if_fields[] = {
-	FIELD_SUB(RECORD, cmd_topic_update_if, topic, "t", 0, &topic_type),
+	FIELD_SUB(RECORD, cmd_topic_update_if, topic, "t", 0, topic),
 	FIELD(STR, cmd_topic_update_if, expect_id, "x", 0),
 };
 const struct record_type cmd_topic_update_if_type =
@@ -84,7 +84,7 @@ static const struct field child_detach_fields[] = {
 const struct record_type cmd_child_detach_type = RECORD_TYPE("child detach", cmd_child_detach, child_detach_fields);
 
 static const struct field child_attach_if_fields[] = {
-	FIELD_SUB(RECORD, cmd_child_attach_if, link, "l", 0, &cmd_child_attach_type),
+	FIELD_SUB(RECORD, cmd_child_attach_if, link, "l", 0, cmd_child_attach),
 	FIELD(STR, cmd_child_attach_if, parent_id, "pi", 0),
 	FIELD(STR, cmd_child_attach_if, child_id, "ci", 0),
 };
@@ -166,7 +166,7 @@ const struct record_type cmd_user_password_type = RECORD_TYPE("user password", c
 
 static const struct field user_grants_fields[] = {
 	FIELD(STR, cmd_user_grants, username, "u", 0),
-	FIELD_SUB(RECORD_LIST, cmd_user_grants, grants, "g", 0, &grant_type),
+	FIELD_SUB(RECORD_LIST, cmd_user_grants, grants, "g", 0, grant),
 	FIELD(I64, cmd_user_grants, updated_at_ms, "t", 0),
 };
 const struct record_type cmd_user_grants_type = RECORD_TYPE("user grants", cmd_user_grants, user_grants_fields);
@@ -181,7 +181,7 @@ static const struct field remote_child_attach_fields[] = {
 	FIELD(STR, cmd_remote_child_attach, epoch, "epoch", 0),
 	FIELD(I64, cmd_remote_child_attach, delay_ms, "delay_ms", OMIT),
 	FIELD(I64_LIST, cmd_remote_child_attach, offsets, "offsets", OMIT),
-	FIELD_SUB(RECORD, cmd_remote_child_attach, remote, "remote", 0, &remote_link_type),
+	FIELD_SUB(RECORD, cmd_remote_child_attach, remote, "remote", 0, remote_link),
 	FIELD(I64, cmd_remote_child_attach, created_at, "created_at", 0),
 	FIELD(STR, cmd_remote_child_attach, actor, "actor", OMIT),
 	FIELD(STR, cmd_remote_child_attach, request_id, "request_id", OMIT),
@@ -207,10 +207,10 @@ static const struct field remote_child_state_fields[] = {
 	FIELD(STR, cmd_remote_child_state, parent, "parent", 0),
 	FIELD(STR, cmd_remote_child_state, stub, "stub", 0),
 	FIELD(STR, cmd_remote_child_state, epoch, "epoch", 0),
-	FIELD_SUB(RECORD_PTR, cmd_remote_child_state, pause, "pause", OMIT, &cmd_remote_pause_type),
+	FIELD_SUB(RECORD_PTR, cmd_remote_child_state, pause, "pause", OMIT, cmd_remote_pause),
 	FIELD(STR, cmd_remote_child_state, target_id, "target_id", FIELD_OPTIONAL),
 	FIELD(OPT_I64, cmd_remote_child_state, lanes, "lanes", OMIT),
-	FIELD_SUB(RECORD_PTR, cmd_remote_child_state, skip, "skip", OMIT, &cmd_remote_skip_type),
+	FIELD_SUB(RECORD_PTR, cmd_remote_child_state, skip, "skip", OMIT, cmd_remote_skip),
 	FIELD(STR, cmd_remote_child_state, actor, "actor", OMIT),
 	FIELD(STR, cmd_remote_child_state, request_id, "request_id", OMIT),
 };
@@ -220,7 +220,7 @@ const struct record_type cmd_remote_child_state_type =
 /* ---- remotes ---- */
 
 static const struct field remote_create_fields[] = {
-	FIELD_SUB(RECORD, cmd_remote_create, record, "record", 0, &remote_type),
+	FIELD_SUB(RECORD, cmd_remote_create, record, "record", 0, remote),
 	FIELD(BYTES, cmd_remote_create, salt, "salt", OMIT | SECRET),
 	FIELD(I64, cmd_remote_create, sealed_at_ms, "sealed_at_ms", 0),
 	FIELD(STR, cmd_remote_create, actor, "actor", 0),
@@ -232,7 +232,7 @@ static const struct field remote_fields_fields[] = {
 	FIELD(STR, cmd_remote_fields, url, "url", FIELD_OPTIONAL),
 	FIELD(STR, cmd_remote_fields, username, "username", FIELD_OPTIONAL),
 	FIELD(STR, cmd_remote_fields, ca_pem, "ca_pem", FIELD_OPTIONAL),
-	FIELD_SUB(RECORD_PTR, cmd_remote_fields, limits, "limits", OMIT, &remote_limits_patch_type),
+	FIELD_SUB(RECORD_PTR, cmd_remote_fields, limits, "limits", OMIT, remote_limits_patch),
 };
 const struct record_type cmd_remote_fields_type = RECORD_TYPE("remote fields", cmd_remote_fields, remote_fields_fields);
 
@@ -247,10 +247,10 @@ const struct record_type cmd_sealed_tuple_type = RECORD_TYPE("sealed tuple", cmd
 
 static const struct field remote_change_fields[] = {
 	FIELD(STR, cmd_remote_change, name, "name", 0),
-	FIELD_SUB(RECORD, cmd_remote_change, fields, "fields", 0, &cmd_remote_fields_type),
-	FIELD_SUB(RECORD_PTR, cmd_remote_change, credential, "credential", OMIT | SECRET, &sealed_type),
+	FIELD_SUB(RECORD, cmd_remote_change, fields, "fields", 0, cmd_remote_fields),
+	FIELD_SUB(RECORD_PTR, cmd_remote_change, credential, "credential", OMIT | SECRET, sealed),
 	FIELD(STR, cmd_remote_change, fingerprint, "fingerprint", OMIT),
-	FIELD_SUB(RECORD_PTR, cmd_remote_change, sealed_against, "sealed_against", OMIT, &cmd_sealed_tuple_type),
+	FIELD_SUB(RECORD_PTR, cmd_remote_change, sealed_against, "sealed_against", OMIT, cmd_sealed_tuple),
 	FIELD(U64, cmd_remote_change, read_revision, "read_revision", 0),
 	FIELD(OPT_U64, cmd_remote_change, expect_credential_version, "expect_credential_version", OMIT),
 	FIELD(BOOL, cmd_remote_change, reseal, "reseal", OMIT),

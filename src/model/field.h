@@ -136,8 +136,8 @@ struct record_type {
 
 #define RECORD_FIELDS_MAX 32
 
-/* A table is an array of FIELD(kind, tag, member, "name", flags), and FIELD_SUB(..., &sub_type) for sub-records. The
- * member's type is checked against the kind when the table is compiled. */
+/* A table is an array of FIELD(kind, tag, member, "name", flags), and FIELD_SUB(..., sub) for sub-records of struct
+ * sub, whose table is sub_type. The member's C type is checked against the kind when the table is compiled. */
 #define FIELD_CTYPE_STR struct str
 #define FIELD_CTYPE_BYTES struct str
 #define FIELD_CTYPE_JSON struct str
@@ -152,8 +152,10 @@ struct record_type {
 #define FIELD_CTYPE_I64_LIST struct i64_list
 #define FIELD_CTYPE_STR_MAP struct str_map
 #define FIELD_CTYPE_OFFSETS_MAP struct offsets_map
-#define FIELD_CTYPE_RECORD_LIST struct record_list
-#define FIELD_CTYPE_RECORD_MAP struct record_list
+#define FIELD_CTYPE_RECORD(sub) struct sub
+#define FIELD_CTYPE_RECORD_PTR(sub) const struct sub *
+#define FIELD_CTYPE_RECORD_LIST(sub) struct record_list
+#define FIELD_CTYPE_RECORD_MAP(sub) struct record_list
 
 #define FIELD(kind_, tag, member, name_, flags_)                                                                       \
 	{                                                                                                              \
@@ -162,8 +164,10 @@ struct record_type {
 	}
 #define FIELD_SUB(kind_, tag, member, name_, flags_, sub_)                                                             \
 	{                                                                                                              \
-		.name = (name_), .kind = FIELD_##kind_, .flags = (flags_), .offset = offsetof(struct tag, member),     \
-		.sub = (sub_)                                                                                          \
+		.name = (name_), .kind = FIELD_##kind_, .flags = (flags_),                                             \
+		.offset =                                                                                              \
+		    offsetof(struct tag, member) + _Generic(((struct tag *)0)->member, FIELD_CTYPE_##kind_(sub_) : 0), \
+		.sub = &sub_##_type                                                                                    \
 	}
 #define RECORD_TYPE(name_, tag, table)                                                                                 \
 	{                                                                                                              \

@@ -39,7 +39,7 @@ static const struct field topic_fields[] = {
 	FIELD(STR, topic, attach_epoch, "attach_epoch", OMIT),
 	FIELD(I64, topic, fanout_delay_ms, "fanout_delay_ms", OMIT),
 	FIELD(I64_LIST, topic, attach_offsets, "attach_offsets", OMIT),
-	FIELD_SUB(RECORD_PTR, topic, remote, "remote", OMIT, &remote_link_type),
+	FIELD_SUB(RECORD_PTR, topic, remote, "remote", OMIT, remote_link),
 };
 const struct record_type topic_type = RECORD_TYPE("topic", topic, topic_fields);
 
@@ -77,7 +77,7 @@ const struct record_type grant_type = RECORD_TYPE("grant", grant, grant_fields);
 static const struct field user_fields[] = {
 	FIELD(STR, user, username, "username", 0),
 	FIELD(BYTES, user, password_hash, "password_hash", OMIT | SECRET),
-	FIELD_SUB(RECORD_LIST, user, grants, "grants", OMIT, &grant_type),
+	FIELD_SUB(RECORD_LIST, user, grants, "grants", OMIT, grant),
 	FIELD(BOOL, user, root, "root", OMIT),
 	FIELD(I64, user, created_at_ms, "created_at_ms", OMIT),
 	FIELD(I64, user, updated_at_ms, "updated_at_ms", OMIT),
@@ -117,13 +117,13 @@ static const struct field remote_fields[] = {
 	FIELD(STR, remote, id, "id", 0),
 	FIELD(STR, remote, url, "url", 0),
 	FIELD(STR, remote, username, "username", 0),
-	FIELD_SUB(RECORD, remote, credential, "credential", SECRET, &sealed_type),
+	FIELD_SUB(RECORD, remote, credential, "credential", SECRET, sealed),
 	FIELD(U64, remote, credential_version, "credential_version", 0),
 	FIELD(STR, remote, fingerprint, "fingerprint", 0),
 	FIELD(I64, remote, password_set_at_ms, "password_set_at_ms", 0),
 	FIELD(STR, remote, password_set_by, "password_set_by", 0),
 	FIELD(STR, remote, ca_pem, "ca_pem", OMIT),
-	FIELD_SUB(RECORD, remote, limits, "limits", 0, &remote_limits_type),
+	FIELD_SUB(RECORD, remote, limits, "limits", 0, remote_limits),
 	FIELD(U64, remote, revision, "revision", 0),
 	FIELD(I64, remote, created_at_ms, "created_at_ms", 0),
 	FIELD(STR, remote, created_by, "created_by", 0),
@@ -139,7 +139,7 @@ const struct record_type key_version_type = RECORD_TYPE("key version", key_versi
 
 static const struct field remote_keys_fields[] = {
 	FIELD(BYTES, remote_keys, salt, "salt", OMIT | SECRET),
-	FIELD_SUB(RECORD_MAP, remote_keys, versions, "versions", OMIT, &key_version_type),
+	FIELD_SUB(RECORD_MAP, remote_keys, versions, "versions", OMIT, key_version),
 };
 const struct record_type remote_keys_type = RECORD_TYPE("remote keys", remote_keys, remote_keys_fields);
 

@@ -67,10 +67,10 @@ static const struct field all_fields[] = {
 	FIELD(STR_MAP, all, m, "m", FIELD_OPTIONAL),
 	FIELD(STR_MAP, all, nm, "nm", FIELD_OPTIONAL | FIELD_NULL_VALUES),
 	FIELD(OFFSETS_MAP, all, om, "om", FIELD_OMITEMPTY),
-	FIELD_SUB(RECORD, all, in, "in", 0, &inner_type),
-	FIELD_SUB(RECORD_PTR, all, ptr, "ptr", 0, &inner_type),
-	FIELD_SUB(RECORD_LIST, all, list, "list", FIELD_OMITEMPTY, &inner_type),
-	FIELD_SUB(RECORD_MAP, all, map, "map", FIELD_OMITEMPTY, &keyed_type),
+	FIELD_SUB(RECORD, all, in, "in", 0, inner),
+	FIELD_SUB(RECORD_PTR, all, ptr, "ptr", 0, inner),
+	FIELD_SUB(RECORD_LIST, all, list, "list", FIELD_OMITEMPTY, inner),
+	FIELD_SUB(RECORD_MAP, all, map, "map", FIELD_OMITEMPTY, keyed),
 };
 static const struct record_type all_type = RECORD_TYPE("all", all, all_fields);
 

@@ -30,46 +30,47 @@ struct node_peer_addr {
 struct node_options {
 	const char *id;
 	const char *data_dir;
-	const char *http_addr;            /* advertised, host:port: goes into the member record */
-	const char *cluster_addr;         /* advertised */
+	const char *http_addr;              /* advertised, host:port: goes into the member record */
+	const char *cluster_addr;           /* advertised */
 	const struct node_peer_addr *peers; /* --peers; may hold this node */
 	size_t peer_count;
 	const char *const *initial_members; /* names; count 0 = all of peers */
 	size_t initial_member_count;
-	const char *const *join;          /* cluster addresses */
+	const char *const *join; /* cluster addresses */
 	size_t join_count;
-	bool learner;                     /* --learner */
-	bool bootstrap;                   /* --bootstrap or --dev: a cluster of this one node */
-	bool own_partitions;              /* may partitions be placed here */
-	const char *tags_json;            /* member tags, a JSON object; NULL = {} */
-	const char *build;                /* version text for the member record */
-	uint32_t max_entry_type;          /* newest entry type this node claims to know */
+	bool learner;            /* --learner */
+	bool bootstrap;          /* --bootstrap or --dev: a cluster of this one node */
+	bool own_partitions;     /* may partitions be placed here */
+	const char *tags_json;   /* member tags, a JSON object; NULL = {} */
+	const char *build;       /* version text for the member record */
+	uint32_t max_entry_type; /* newest entry type this node claims to know */
 	uint32_t heartbeat_ms, election_ms;
-	uint32_t member_heartbeat_ms;     /* own member record, default 5000; every 250 until the first success */
-	uint64_t snapshot_entries;        /* take one after so many entries, default 8192 */
-	uint32_t snapshot_interval_s;     /* look every so often, default 120 */
-	uint32_t snapshots_kept;          /* default 2 */
-	uint32_t map_gib;                 /* LMDB map, 0 = 1024 */
-	bool sync_fsm;                    /* --sync fsm */
-	size_t segment_bytes;             /* 0 = default */
-	uint64_t seed;                    /* raft timeouts; 0 = from the kernel */
+	uint32_t member_heartbeat_ms; /* own member record, default 5000; every 250 until the first success */
+	uint64_t snapshot_entries;    /* take one after so many entries, default 8192 */
+	uint32_t snapshot_interval_s; /* look every so often, default 120 */
+	uint32_t snapshots_kept;      /* default 2 */
+	uint32_t map_gib;             /* LMDB map, 0 = 1024 */
+	bool sync_fsm;                /* --sync fsm */
+	size_t segment_bytes;         /* 0 = default */
+	uint64_t seed;                /* raft timeouts; 0 = from the kernel */
 	struct pool *pool;
 };
 
-/* Where an answer goes: the completion queue (of struct node_completion) of the asking thread. */
+/* Where an answer goes: the completion queue (of struct node_completion) of the asking thread. It has a slot for each
+ * request that may be outstanding, and lives until the node's threads have ended. */
 struct node_reply_to {
-	struct queue *queue;  /* NULL: nobody waits */
-	uint32_t slot;        /* the asker's own */
+	struct queue *queue; /* NULL: nobody waits */
+	uint32_t slot;       /* the asker's own */
 	uint32_t generation;
 };
 
 struct node_completion {
 	uint32_t slot, generation;
-	int code;             /* 0; a positive enum fsm_refusal of fsm/fsm.h; or ERR_*. Nothing happened: NOT_LEADER, FULL
-	                       * (overloaded), VERSION (the entry-type gate holds it back), STOPPED, TIMEOUT (reads).
-	                       * Outcome unknown: CLOSED */
-	raft_index index;     /* of the entry, applied here; or the read index */
-	uint64_t detail;      /* of a refusal: position of the refused command in its entry */
+	int code;         /* 0; a positive enum fsm_refusal of fsm/fsm.h; or ERR_*. Nothing happened: NOT_LEADER, FULL
+	                   * (overloaded), VERSION (the entry-type gate holds it back), STOPPED, TIMEOUT (reads).
+	                   * Outcome unknown: CLOSED */
+	raft_index index; /* of the entry, applied here; or the read index */
+	uint64_t detail;  /* of a refusal: position of the refused command in its entry */
 };
 
 /* Opens the directory (lock, identity, log, fsm.mdb) and decides how to start; nothing runs yet. The caller has bound
@@ -78,7 +79,7 @@ struct node_completion {
 MUST_CHECK int node_open(const struct node_options *o, struct node **out, struct err *e);
 /* Before the first node_turn; dials the peers. `net` is borrowed until node_close. */
 void node_attach_net(struct node *n, struct net_peers *net);
-struct net_hooks node_net_hooks(struct node *n);             /* on_forward is left NULL: the daemon fills it */
+struct net_hooks node_net_hooks(struct node *n); /* on_forward is left NULL: the daemon fills it */
 void node_self_hello(const struct node *n, struct net_hello *out);
 void node_close(struct node *n); /* all threads ended; marks fsm.mdb clean when it is; accepts NULL */
 
@@ -98,10 +99,11 @@ bool node_is_drained(const struct node *n);
 /* ---- asking, from any thread ---- */
 
 struct node_proposal {
-	struct slab *entry;  /* a whole envelope of model/entry.h; taken, also when refused. The time is stamped at append */
+	struct slab
+	    *entry; /* a whole envelope of model/entry.h; taken, also when refused. The time is stamped at append */
 	struct node_reply_to reply;
-	raft_term term;      /* refuse unless this is the term at append; 0 = any */
-	uint32_t max_type;   /* newest entry type inside: the gate looks at it again at append */
+	raft_term term;    /* refuse unless this is the term at append; 0 = any */
+	uint32_t max_type; /* newest entry type inside: the gate looks at it again at append */
 };
 
 /* False: the queue is full, nothing happened, no completion comes. */
@@ -115,29 +117,29 @@ MUST_CHECK bool node_ask_transfer(struct node *n, const char *to, struct node_re
 
 struct node_status {
 	char id[RAFT_NAME_MAX + 1];
-	uint64_t cluster_id;           /* 0 = not yet known */
+	uint64_t cluster_id; /* 0 = not yet known */
 	enum raft_role role;
 	raft_term term;
-	char leader[RAFT_NAME_MAX + 1]; /* "" = unknown */
+	char leader[RAFT_NAME_MAX + 1];      /* "" = unknown */
 	char leader_addr[RAFT_ADDR_MAX + 1]; /* cluster address */
 	raft_index commit_index, leader_commit, last_index, first_index, durable_index, handed_index, snapshot_index;
-	raft_index term_start;         /* leader: index of its no-op */
-	uint64_t contact_ms;           /* monotonic time of raft_view.contact_ms */
-	uint64_t leader_since_ms;      /* monotonic; 0 unless leader */
-	bool configured;               /* holds a Raft configuration */
-	bool stopping;                 /* node_begin_stop was called */
-	char stopped[256];             /* why it stopped applying or lost its disk; "" = it did not */
-	uint32_t cluster_min_type;     /* newest entry type all servers and members report */
+	raft_index term_start;     /* leader: index of its no-op */
+	uint64_t contact_ms;       /* monotonic time of raft_view.contact_ms */
+	uint64_t leader_since_ms;  /* monotonic; 0 unless leader */
+	bool configured;           /* holds a Raft configuration */
+	bool stopping;             /* node_begin_stop was called */
+	char stopped[256];         /* why it stopped applying or lost its disk; "" = it did not */
+	uint32_t cluster_min_type; /* newest entry type all servers and members report */
 	struct raft_conf conf;
 	struct raft_peer_view peers[RAFT_SERVERS_MAX];
 	size_t peer_count;
-	bool registered;               /* own member record was accepted since start */
+	bool registered; /* own member record was accepted since start */
 };
 
 /* Moves on each publication; a reader keeps its copy while this does not move. */
 uint64_t node_status_version(const struct node *n);
 void node_get_status(const struct node *n, struct node_status *out);
-bool node_is_leader(const struct node *n);      /* one atomic load */
+bool node_is_leader(const struct node *n); /* one atomic load */
 raft_term node_term(const struct node *n);
 int64_t node_contact_age_ms(const struct node *n); /* -1 = none; what X-Veena-Contact-Ms shows */
 /* The one test of "my replica is provably current": leader known, contact within 5 s, a commit index reported by a
@@ -145,15 +147,16 @@ int64_t node_contact_age_ms(const struct node *n); /* -1 = none; what X-Veena-Co
 bool node_is_caught_up(const struct node *n, char *why, size_t cap);
 struct fsm *node_fsm(struct node *n);
 
-/* A thread that sleeps until the applied index moves registers once, then sets `want`; apply signals `wake` when applied
- * reaches it (and clears it to 0). */
+/* A thread that sleeps until the applied index moves registers once, then sets `want`; apply signals `wake` when
+ * applied reaches it (and clears it to 0). */
 struct node_watcher {
 	_Atomic raft_index want; /* 0 = not waiting */
 	struct wake *wake;
 };
 void node_add_watcher(struct node *n, struct node_watcher *w); /* before the threads start */
 
-/* Called on the consensus thread when leadership is gained (term > 0) or lost (0): the control plane's start and stop. */
+/* Called on the consensus thread when leadership is gained (term > 0) or lost (0): the control plane's start and stop.
+ */
 void node_on_leadership(struct node *n, void (*fn)(void *arg, raft_term term), void *arg);
 
 #endif /* NODE_NODE_H */

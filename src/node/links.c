@@ -1,0 +1,137 @@
+/* Whom this node dials, and where. Names are the keys towards net, incarnations towards raft.
+ *
+ * An address is known from up to three places: --peers, the Raft configuration, and what a peer says of itself in its
+ * hello. The configuration replaces the option; a hello replaces both when it comes from the very incarnation the
+ * configuration names, so that a server that moved with its disk is dialled where it is before the configuration
+ * can be changed to say so. */
+#include "node/node_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct node_link *link_find(struct node *n, const char *name)
+{
+	for (size_t i = 0; i < n->link_count; i++) {
+		if (strcmp(n->links[i].name, name) == 0)
+			return &n->links[i];
+	}
+	return NULL;
+}
+
+static struct node_link *link_add(struct node *n, const char *name)
+{
+	struct node_link *l = link_find(n, name);
+	if (l || n->link_count == NODE_LINKS_MAX)
+		return l;
+	l = &n->links[n->link_count++];
+	memset(l, 0, sizeof(*l));
+	snprintf(l->name, sizeof(l->name), "%s", name);
+	return l;
+}
+
+static void link_dial(struct node *n, struct node_link *l, const char *addr)
+{
+	if (strcmp(l->addr, addr) == 0)
+		return;
+	snprintf(l->addr, sizeof(l->addr), "%s", addr);
+	net_peers_set(n->net, l->name, l->addr);
+}
+
+void node_links_start(struct node *n)
+{
+	for (size_t i = 0; i < n->o.peer_count; i++) {
+		const struct node_peer_addr *p = &n->o.peers[i];
+		if (strcmp(p->name, n->o.id) == 0)
+			continue;
+		struct node_link *l = link_add(n, p->name);
+		if (!l)
+			continue; /* node_open refused more peers than links */
+		l->from_options = true;
+		link_dial(n, l, p->addr);
+	}
+	node_links_refresh(n);
+}
+
+static void drop_removed(struct node *n)
+{
+	for (size_t i = 0; i < n->link_count;) {
+		struct node_link *l = &n->links[i];
+		if (l->from_options || raft_conf_find_name(&n->conf, l->name)) {
+			i++;
+			continue;
+		}
+		net_peers_drop(n->net, l->name);
+		*l = n->links[--n->link_count];
+	}
+}
+
+void node_links_refresh(struct node *n)
+{
+	if (!n->net || n->conf.count == 0)
+		return;
+	for (uint32_t i = 0; i < n->conf.count; i++) {
+		const struct raft_server *s = &n->conf.servers[i];
+		if (s->id == n->self.incarnation)
+			continue;
+		struct node_link *l = link_add(n, s->name);
+		if (!l || strcmp(l->conf_addr, s->addr) == 0)
+			continue; /* what it said of itself since stays */
+		snprintf(l->conf_addr, sizeof(l->conf_addr), "%s", s->addr);
+		link_dial(n, l, s->addr);
+	}
+	drop_removed(n);
+}
+
+void node_links_note(struct node *n, const struct net_hello *h)
+{
+	const struct raft_server *s = raft_conf_find_name(&n->conf, h->name);
+	if (s && s->id != h->incarnation)
+		return; /* the name with another disk: nobody we know */
+	/* Someone without a place in the configuration is dialled back only while we have none ourselves: it may be the
+	 * leader that is about to give us one. */
+	struct node_link *l = (s || n->conf.count == 0) ? link_add(n, h->name) : link_find(n, h->name);
+	if (!l)
+		return;
+	l->incarnation = h->incarnation;
+	if (h->addr[0] != '\0')
+		link_dial(n, l, h->addr);
+}
+
+const char *node_links_name(const struct node *n, node_id id)
+{
+	const struct raft_server *s = raft_conf_find(&n->conf, id);
+	if (s)
+		return s->name;
+	for (size_t i = 0; i < n->link_count; i++) {
+		if (n->links[i].incarnation == id)
+			return n->links[i].name;
+	}
+	return NULL;
+}
+
+node_id node_links_id(const struct node *n, const char *name)
+{
+	const struct raft_server *s = raft_conf_find_name(&n->conf, name);
+	return s ? s->id : 0;
+}
+
+void node_send_msg(struct node *n, const struct raft_msg *m)
+{
+	const char *name = node_links_name(n, m->to);
+	if (!name || !n->net || !net_peers_is_up(n->net, name))
+		return; /* lost, as any message may be: encoding it would be for nothing */
+	wire_put_msg(&n->wire, n->self.cluster_id, m);
+	size_t count;
+	const struct net_piece *pieces = wire_pieces(&n->wire, &count);
+	(void)net_peers_send(n->net, name, WIRE_RAFT, pieces, count); /* raft sends again what was not answered */
+}
+
+bool node_send_record(struct node *n, const char *to, uint16_t type, const struct record_type *t, const void *rec)
+{
+	if (!n->net)
+		return false;
+	wire_put_record(&n->wire, t, rec);
+	size_t count;
+	const struct net_piece *pieces = wire_pieces(&n->wire, &count);
+	return net_peers_send(n->net, to, type, pieces, count);
+}

@@ -1,0 +1,448 @@
+/* node/node_internal.h - what the files of node/ share. README.md draws who calls what on which thread.
+ *
+ * Everything in struct node belongs to the consensus thread unless it stands in struct node_log_side (log thread),
+ * struct node_apply_side (apply thread) or is atomic. What crosses a thread crosses in a queue and changes its owner.
+ */
+#ifndef NODE_NODE_INTERNAL_H
+#define NODE_NODE_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "fsm/fsm.h"
+#include "fsm/reader.h"
+#include "model/entry.h"
+#include "node/node.h"
+#include "node/wire.h"
+#include "wal/wal.h"
+
+#define NODE_QUEUE_SLOTS 4096  /* proposals and reads waiting for the consensus thread; one more is refused */
+#define NODE_ASK_SLOTS 64      /* transfers */
+#define NODE_LOG_SLOTS 256     /* log writes handed to the log thread and not yet back */
+#define NODE_APPLY_SLOTS 4096  /* = raft_params.apply_entries_max: a batch holds at least one entry */
+#define NODE_FETCH_SLOTS 64    /* above one per server */
+#define NODE_REGISTER_SLOTS 64 /* registrations being committed */
+#define NODE_LINKS_MAX 64      /* peers this node dials */
+#define NODE_WATCHERS_MAX 16
+#define NODE_LISTENERS_MAX 4
+#define NODE_CONTACT_MAX_MS 5000   /* older contact with the leader proves nothing */
+#define NODE_REGISTER_RETRY_MS 250 /* until the first success */
+#define NODE_NAG_MS 10000          /* between two log lines about a start that waits */
+#define NODE_QUIET_MS 60000        /* between two log lines about one kind of bad frame */
+
+/* ---- the data directory (dir.c) ---- */
+
+#define NODE_DIR_PATH_MAX 4096
+
+struct node_dir {
+	char path[NODE_DIR_PATH_MAX];
+	int fd;      /* of the directory; -1 = closed */
+	int lock_fd; /* holds the flock; -1 = not held */
+};
+
+struct node_identity {
+	char id[RAFT_NAME_MAX + 1];
+	node_id incarnation;
+	uint64_t cluster_id; /* 0 = not yet known */
+	bool minted;         /* by this node: it began that cluster, or was about to when it died */
+};
+
+MUST_CHECK int node_dir_open(struct node_dir *d, const char *path, struct err *e); /* makes it if absent; locks it */
+void node_dir_close(struct node_dir *d);
+/* Writes the pid into LOCK, for the message of whoever finds it locked. */
+MUST_CHECK int node_dir_sign_lock(struct node_dir *d, struct err *e);
+/* ERR_NOTFOUND: no node file. ERR_CORRUPT, ERR_VERSION. */
+MUST_CHECK int node_dir_read_identity(const struct node_dir *d, struct node_identity *out, struct err *e);
+/* Whole and durable on return. Log thread once the threads run. */
+MUST_CHECK int node_dir_write_identity(const struct node_dir *d, const struct node_identity *id, struct err *e);
+void node_dir_remove_leftovers(const struct node_dir *d);
+
+/* ---- log (log.c) ---- */
+
+/* One write for the log thread: consensus makes it, the log thread carries it out, consensus frees it. */
+struct node_log_batch {
+	struct node_log_batch *next;
+	uint64_t ticket;     /* raft's; 0 = the node's own (identity) */
+	int status;          /* filled by the log thread */
+	uint64_t cluster_id; /* above 0: write it down before anything else */
+	bool minted;         /* of cluster_id */
+	bool hard_state;
+	raft_term term;
+	node_id vote;
+	size_t count;
+	struct entry entries[]; /* counts owned */
+};
+
+/* Consensus' side: what waits for a slot, in order. Raft's own limits bound it. */
+struct node_log_feed {
+	struct node_log_batch *first, *last;
+	size_t in_flight; /* with the log thread: at most NODE_LOG_SLOTS, so no put ever fails */
+};
+
+struct node_log_side {
+	int failed;                /* ERR_* of the first failure; final */
+	struct node_identity self; /* as on disk */
+	struct log_limit segment_limit;
+};
+
+struct node_segment_job {
+	struct job job;
+	struct node *node;
+	_Atomic bool busy;
+	_Atomic uint64_t retry_ms; /* after a failure: not before this time */
+};
+
+void node_log_put(struct node *n, struct node_log_batch *b); /* takes b */
+void node_log_put_persist(struct node *n, const struct raft_persist *p);
+void node_log_put_identity(struct node *n); /* the cluster id, before whatever is put after it */
+void node_log_flush(struct node *n);
+void node_log_drain(struct node *n); /* completions */
+void node_log_discard(struct node *n);
+
+/* ---- apply (apply.c) ---- */
+
+struct node_apply_item {
+	struct entry entry; /* count owned */
+	struct node_reply_to reply;
+};
+
+struct node_apply_batch {
+	struct node_apply_batch *next;
+	size_t count;
+	struct node_apply_item items[];
+};
+
+/* What the servers report, made by the apply thread whenever a member changed; the newest replaces an unread one. */
+struct node_report {
+	char name[RAFT_NAME_MAX + 1];
+	uint32_t entry_types;
+};
+struct node_reports {
+	bool own_row;       /* this node has a member row */
+	bool own_extra_set; /* and it says what the options say */
+	size_t count;
+	struct node_report rows[]; /* servers, ordered by name */
+};
+
+struct node_apply_side {
+	struct node_apply_batch *first, *last; /* taken from the queue and not yet finished */
+	size_t done;                           /* items of `first` that are applied */
+	uint64_t failing_since_ms;
+	uint64_t retry_delay_ms; /* 0 = nothing fails */
+	uint64_t last_commit_ms;
+	struct fsm_reader reader;
+	raft_index members_seen; /* version of the reports sent last */
+	bool stopped;
+	struct entry entries[FSM_BATCH_ENTRIES_MAX]; /* the batch being applied; no counts of its own */
+	struct fsm_result results[FSM_BATCH_ENTRIES_MAX];
+};
+
+struct node_sync_job {
+	struct job job;
+	struct node *node;
+	_Atomic bool busy;
+	raft_index last_applied; /* consensus': what the last sync covers */
+	uint64_t next_ms;
+};
+
+void node_apply_hand_out(struct node *n, const struct entry *committed, size_t count);
+void node_apply_drain(struct node *n);
+uint64_t node_apply_timers(struct node *n); /* retries and the sync of fsm.mdb; returns the next deadline */
+int node_apply_open(struct node *n, struct err *e);
+void node_apply_discard(struct node *n);
+
+/* ---- proposals (propose.c) ---- */
+
+struct node_pending {
+	raft_index index;
+	struct node_reply_to reply;
+};
+
+/* Proposals in the log and not yet handed to apply, by ascending index. */
+struct node_pending_ring {
+	struct node_pending *slots;
+	size_t cap; /* power of two */
+	size_t head, count;
+};
+
+void node_answer(const struct node_reply_to *to, int code, raft_index index, uint64_t detail); /* any thread */
+void node_propose_drain(struct node *n);
+struct node_reply_to node_pending_take(struct node *n, raft_index index);
+void node_pending_fail(struct node *n);             /* all: outcome unknown */
+void node_propose_refuse(struct node *n, int code); /* all that queued */
+
+/* ---- reads (read.c) ---- */
+
+#define NODE_READ_ROUNDS_MAX 4 /* read rounds under way; later readers gather for the next */
+
+struct node_read_round {
+	uint64_t ctx; /* 0 = free */
+	struct node_reply_to *readers;
+	size_t count, cap;
+};
+
+struct node_reads {
+	struct node_read_round rounds[NODE_READ_ROUNDS_MAX];
+	struct node_read_round gathering; /* ctx unused */
+	uint64_t last_ctx;
+};
+
+void node_read_drain(struct node *n);
+void node_read_begin(struct node *n); /* the gathered readers become a round, if one is free */
+void node_read_done(struct node *n, const struct raft_read_done *d);
+void node_read_refuse(struct node *n, int code);
+void node_read_fini(struct node *n);
+
+/* ---- links and the inbox (links.c, inbox.c) ---- */
+
+struct node_link {
+	char name[RAFT_NAME_MAX + 1];
+	char addr[RAFT_ADDR_MAX + 1];      /* dialled */
+	char conf_addr[RAFT_ADDR_MAX + 1]; /* as the configuration last said; "" = it did not */
+	node_id incarnation;               /* as its last hello said; 0 = never heard */
+	bool from_options;                 /* named by --peers: dialled whatever the configuration says */
+};
+
+enum node_event_kind { NODE_EVENT_FRAME, NODE_EVENT_UP, NODE_EVENT_DOWN };
+
+/* What net told us since the last turn. Kept until raft was ticked: raft must know how late it is first. */
+struct node_event {
+	enum node_event_kind kind;
+	struct net_hello hello;      /* FRAME, UP: of the peer */
+	char peer[NET_NAME_MAX + 1]; /* UP, DOWN: dialled under this name */
+	bool refused;                /* DOWN */
+	uint16_t type;               /* FRAME */
+	struct slab *slab;           /* FRAME; one count */
+	const uint8_t *body;
+	size_t len;
+};
+
+struct node_inbox {
+	struct node_event *events;
+	size_t count, cap;
+	struct log_limit bad_frame, other_cluster;
+};
+
+void node_inbox_drain(struct node *n);
+void node_inbox_discard(struct node *n);
+void node_links_start(struct node *n);                           /* dials --peers and --join */
+void node_links_refresh(struct node *n);                         /* the configuration changed */
+void node_links_note(struct node *n, const struct net_hello *h); /* somebody said who and where it is */
+const char *node_links_name(const struct node *n, node_id id);   /* NULL: never heard of */
+node_id node_links_id(const struct node *n, const char *name);   /* 0: not in the configuration */
+void node_send_msg(struct node *n, const struct raft_msg *m);
+void node_bad_frame(struct node *n, const struct node_event *ev, const char *why); /* one log line a minute */
+bool node_send_record(struct node *n, const char *to, uint16_t type, const struct record_type *t, const void *rec);
+
+/* ---- bootstrap (bootstrap.c) ---- */
+
+struct node_candidate { /* an initial member that the round asks */
+	char name[RAFT_NAME_MAX + 1];
+	char addr[RAFT_ADDR_MAX + 1];
+	node_id incarnation;
+	bool answered, empty;
+	uint64_t cluster_id;
+};
+
+struct node_bootstrap {
+	enum {
+		NODE_BOOT_NEVER,   /* somebody else does, or nobody need: waits for a configuration */
+		NODE_BOOT_ASKING,  /* the smallest of --initial-members: asks the others */
+		NODE_BOOT_ALONE,   /* --bootstrap, --dev */
+		NODE_BOOT_WRITING, /* all said empty; the cluster id is on its way to the disk */
+		NODE_BOOT_DONE,
+	} state;
+	struct node_candidate candidates[RAFT_SERVERS_MAX]; /* without this node */
+	size_t count;
+	uint64_t round;
+	uint64_t next_ms; /* of the next round */
+	uint64_t next_nag_ms;
+};
+
+int node_bootstrap_init(struct node *n, struct err *e);
+uint64_t node_bootstrap_turn(struct node *n); /* returns the next deadline */
+void node_bootstrap_written(struct node *n);  /* the cluster id is durable */
+void node_bootstrap_on_probe(struct node *n, const struct node_event *ev);
+void node_bootstrap_on_reply(struct node *n, const struct node_event *ev);
+bool node_may_bootstrap(const struct node_options *o);
+
+/* ---- registration (register.c) ---- */
+
+/* A registration whose entry is on its way through the log of this leader. */
+struct node_register_slot {
+	bool used;
+	uint32_t generation;
+	char name[RAFT_NAME_MAX + 1];
+	uint64_t request;
+};
+
+struct node_registration {
+	bool accepted;    /* since start */
+	uint64_t request; /* of the attempt made last */
+	uint64_t next_ms;
+	node_id told_leader; /* leader the attempt went to */
+	int last_refusal;    /* logged once per kind */
+	struct node_register_slot slots[NODE_REGISTER_SLOTS];
+};
+
+uint64_t node_register_turn(struct node *n); /* returns the next deadline */
+void node_register_on_frame(struct node *n, const struct node_event *ev);
+void node_register_on_reply(struct node *n, const struct node_event *ev);
+void node_register_drain(struct node *n); /* applied registrations */
+
+/* ---- the entry-type gate (gate.c) ---- */
+
+void node_gate_take_reports(struct node *n);
+void node_gate_recount(struct node *n);
+
+/* ---- fetch (fetch.c) ---- */
+
+struct node_fetch {
+	struct job job;
+	struct node *node;
+	node_id peer;
+	raft_index lo, hi;
+	size_t bytes_max;
+	int status;
+	size_t count, cap;
+	struct entry entries[]; /* counts owned */
+};
+
+void node_fetch_start(struct node *n, const struct raft_fetch *ask);
+void node_fetch_drain(struct node *n);
+void node_fetch_discard(struct node *n);
+
+/* ---- status (status.c) ---- */
+
+#define NODE_STATUS_WORDS ((sizeof(struct node_status) + 7) / 8)
+
+/* Two copies; the writer fills the one that is not shown. A reader keeps its copy if the writer has not begun the
+ * publication after next meanwhile. Words are atomic, so the race is a defined one. */
+struct node_status_board {
+	_Atomic uint64_t begun;   /* publication being written */
+	_Atomic uint64_t version; /* newest that is whole; its copy is cells[version % 2] */
+	_Atomic uint64_t cells[2][NODE_STATUS_WORDS];
+	_Atomic bool leader;
+	_Atomic raft_term term;
+	_Atomic uint64_t contact_ms;
+};
+
+void node_status_publish(struct node *n);
+
+/* ---- stop (stop.c) ---- */
+
+struct node_stop {
+	_Atomic bool asked;
+	_Atomic bool drained;
+	uint64_t begun_ms;
+	uint64_t give_up_ms; /* 0 = not begun */
+	uint64_t next_try_ms;
+};
+
+uint64_t node_stop_turn(struct node *n); /* returns the next deadline */
+void node_ask_drain(struct node *n);     /* transfers */
+
+/* ---- the node ---- */
+
+struct node_listener {
+	void (*fn)(void *arg, raft_term term);
+	void *arg;
+};
+
+struct node_ask {
+	char to[RAFT_NAME_MAX + 1];
+	struct node_reply_to reply;
+};
+
+struct node {
+	struct node_options o; /* strings in `memory` */
+	struct arena memory;
+	struct str_map tags; /* of the options */
+	struct node_dir dir;
+	struct node_identity self;
+	bool opened; /* node_open succeeded */
+	struct pool *pool;
+	struct net_peers *net; /* NULL before node_attach_net */
+	struct wal *wal;
+	struct fsm *fsm;
+	struct wake wake, log_wake, apply_wake;
+
+	/* consensus thread */
+	struct raft *raft;
+	struct raft_conf conf; /* in force; count 0 = none */
+	struct raft_view view; /* as of the last node_look */
+	uint64_t now;          /* of this turn, monotonic ms */
+	uint64_t raft_deadline;
+	raft_term office; /* term in which this node leads, as the listeners were told; 0 = does not */
+	uint64_t office_since;
+	raft_index applied_told; /* to raft */
+	uint64_t last_time_ms;   /* newest time of any entry seen: time in the log never goes back */
+	bool links_stale;        /* the configuration changed */
+	bool announced_conf;     /* net's hello says what is so */
+	uint64_t announced_cluster;
+	struct node_log_feed log_feed;
+	struct node_pending_ring pending;
+	struct node_reads reads;
+	struct node_link links[NODE_LINKS_MAX];
+	size_t link_count;
+	struct node_inbox inbox;
+	struct node_bootstrap boot;
+	struct node_registration registration;
+	struct node_reports *reports; /* NULL = none yet */
+	uint32_t cluster_min_type;
+	struct wire_out wire;
+	struct arena scratch; /* of one frame */
+	struct entry_builder builder;
+	struct node_sync_job sync;
+	char stopped[256];                 /* why; "" = it did not */
+	struct node_status status;         /* the next publication */
+	uint64_t shown[NODE_STATUS_WORDS]; /* the last one */
+	struct log_limit image_limit;
+	struct node_listener listeners[NODE_LISTENERS_MAX];
+	size_t listener_count;
+	size_t fetches; /* jobs under way */
+
+	/* between threads */
+	struct queue *proposals;                    /* struct node_proposal -> consensus */
+	struct queue *readers;                      /* struct node_reply_to -> consensus */
+	struct queue *asks;                         /* struct node_ask -> consensus */
+	struct queue *log_in;                       /* struct node_log_batch * -> log */
+	struct queue *log_out;                      /* the same -> consensus */
+	struct queue *apply_in;                     /* struct node_apply_batch * -> apply */
+	struct queue *fetched;                      /* struct node_fetch * -> consensus */
+	struct queue *own_done;                     /* struct node_completion of registrations -> consensus */
+	_Atomic(struct node_reports *) new_reports; /* apply -> consensus; taken by exchange */
+	_Atomic uint64_t apply_due_ms;              /* apply wants a turn at this time; 0 = when something comes */
+	_Atomic bool apply_failed;                  /* apply_reason is written and stays */
+	char apply_reason[256];
+	_Atomic bool log_failed; /* likewise */
+	char log_reason[256];
+	_Atomic bool sync_failed;
+	char sync_reason[256];
+	struct node_stop stop;
+	struct node_status_board board;
+	struct node_watcher *watchers[NODE_WATCHERS_MAX];
+	size_t watcher_count; /* fixed before the threads start */
+	struct node_segment_job segment;
+
+	struct node_log_side log;     /* log thread */
+	struct node_apply_side apply; /* apply thread */
+};
+
+/* A JSON object of strings; what it gives points into `text` and `a`. */
+MUST_CHECK int node_tags_parse(struct str text, struct arena *a, struct str_map *out, struct err *e);
+
+void node_look(struct node *n);      /* refreshes n->view and reacts to what changed in it */
+void node_announce(struct node *n);  /* tells net what the hello says from now on */
+void node_carry_out(struct node *n); /* ready.c: runs raft_ready dry */
+void node_mark_stopped(struct node *n, const char *why);
+static inline bool node_is_configured(const struct node *n)
+{
+	return n->conf.count > 0;
+}
+static inline uint64_t node_sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+#endif /* NODE_NODE_INTERNAL_H */

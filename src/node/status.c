@@ -1,0 +1,162 @@
+/* What other threads may know of this node, published once a turn, and the one test that a replica is current.
+ *
+ * The board is read without a lock: a reader copies the cell shown and keeps the copy if the writer has not begun to
+ * write over it meanwhile. A writer that is preempted half-way delays nobody, since it writes the other cell. */
+#include "node/node_internal.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* ---- consensus thread ---- */
+
+static void fill(struct node *n, struct node_status *s)
+{
+	const struct raft_view *v = &n->view;
+	const bool stopped = n->stopped[0] != '\0';
+	s->cluster_id = n->self.cluster_id;
+	s->role = stopped ? RAFT_FOLLOWER : v->role;
+	s->term = v->term;
+	const node_id leader = stopped ? 0 : v->leader;
+	const struct raft_server *l = leader ? raft_conf_find(&n->conf, leader) : NULL;
+	memset(s->leader, 0, sizeof(s->leader));
+	memset(s->leader_addr, 0, sizeof(s->leader_addr));
+	if (l) {
+		snprintf(s->leader, sizeof(s->leader), "%s", l->name);
+		snprintf(s->leader_addr, sizeof(s->leader_addr), "%s", l->addr);
+	}
+	s->commit_index = v->commit_index;
+	s->leader_commit = v->leader_commit;
+	s->last_index = v->last_index;
+	s->first_index = v->first_index;
+	s->durable_index = v->durable_index;
+	s->handed_index = v->handed_index;
+	s->snapshot_index = v->snapshot_index;
+	s->term_start = v->term_start;
+	s->contact_ms = v->contact_ms;
+	s->leader_since_ms = n->office ? n->office_since : 0;
+	s->configured = node_is_configured(n);
+	s->stopping = atomic_load_explicit(&n->stop.asked, memory_order_relaxed);
+	memcpy(s->stopped, n->stopped, sizeof(s->stopped));
+	s->cluster_min_type = n->cluster_min_type;
+	s->conf = n->conf;
+	memset(s->peers, 0, sizeof(s->peers));
+	for (size_t i = 0; i < v->peer_count; i++)
+		s->peers[i] = v->peers[i];
+	s->peer_count = v->peer_count;
+	s->registered = n->registration.accepted;
+}
+
+void node_status_publish(struct node *n)
+{
+	struct node_status_board *b = &n->board;
+	uint64_t words[NODE_STATUS_WORDS];
+	fill(n, &n->status);
+	words[NODE_STATUS_WORDS - 1] = 0;
+	memcpy(words, &n->status, sizeof(n->status));
+	if (memcmp(words, n->shown, sizeof(words)) == 0)
+		return;
+	memcpy(n->shown, words, sizeof(words));
+	const uint64_t next = atomic_load_explicit(&b->version, memory_order_relaxed) + 1;
+	atomic_store_explicit(&b->begun, next, memory_order_relaxed);
+	_Atomic uint64_t *cell = b->cells[next % 2];
+	/* Release, so that a reader that sees any of these words also sees that this publication has begun. */
+	for (size_t i = 0; i < NODE_STATUS_WORDS; i++)
+		atomic_store_explicit(&cell[i], words[i], memory_order_release);
+	atomic_store_explicit(&b->version, next, memory_order_release);
+	atomic_store_explicit(&b->leader, n->status.role == RAFT_LEADER, memory_order_release);
+	atomic_store_explicit(&b->term, n->status.term, memory_order_release);
+	atomic_store_explicit(&b->contact_ms, n->status.contact_ms, memory_order_release);
+}
+
+/* ---- any thread ---- */
+
+uint64_t node_status_version(const struct node *n)
+{
+	return atomic_load_explicit(&n->board.version, memory_order_acquire);
+}
+
+void node_get_status(const struct node *n, struct node_status *out)
+{
+	const struct node_status_board *b = &n->board;
+	uint64_t words[NODE_STATUS_WORDS];
+	for (;;) {
+		const uint64_t version = atomic_load_explicit(&b->version, memory_order_acquire);
+		const _Atomic uint64_t *cell = b->cells[version % 2];
+		for (size_t i = 0; i < NODE_STATUS_WORDS; i++)
+			words[i] = atomic_load_explicit(&cell[i], memory_order_acquire);
+		if (atomic_load_explicit(&b->begun, memory_order_relaxed) < version + 2)
+			break;
+	}
+	memcpy(out, words, sizeof(*out));
+}
+
+bool node_is_leader(const struct node *n)
+{
+	return atomic_load_explicit(&n->board.leader, memory_order_acquire);
+}
+
+raft_term node_term(const struct node *n)
+{
+	return atomic_load_explicit(&n->board.term, memory_order_acquire);
+}
+
+int64_t node_contact_age_ms(const struct node *n)
+{
+	const uint64_t contact = atomic_load_explicit(&n->board.contact_ms, memory_order_acquire);
+	if (contact == 0)
+		return -1;
+	const uint64_t now = clock_mono_ms();
+	return now > contact ? (int64_t)(now - contact) : 0;
+}
+
+struct fsm *node_fsm(struct node *n)
+{
+	return n->fsm;
+}
+
+/* ---- is this replica current? ---- */
+
+/* A leader is current once it has applied everything committed and, with it, the no-op of its own term: winning an
+ * election proves the log, not the state. A follower must have been told by a leader since this start how far the
+ * cluster is; its own indexes agree with each other trivially right after a restore. */
+static void judge_progress(const struct node_status *s, raft_index applied, char *why, size_t cap)
+{
+	const bool leads = s->role == RAFT_LEADER;
+	const raft_index proof = leads ? s->term_start : s->leader_commit;
+	raft_index must = s->commit_index > s->handed_index ? s->commit_index : s->handed_index;
+	if (must < proof)
+		must = proof;
+	if (s->commit_index == 0 || proof == 0)
+		snprintf(why, cap,
+		         leads ? "nothing was committed in this term yet"
+		               : "no leader has said since the start how far the cluster is");
+	else if (applied < must)
+		snprintf(why, cap, "applied %" PRIu64 " of %" PRIu64, applied, must);
+}
+
+bool node_is_caught_up(const struct node *n, char *why, size_t cap)
+{
+	char text[sizeof(((struct node_status *)0)->stopped) + 32] = "";
+	/* Applied is read first: it only grows, so what is judged is at most too pessimistic. */
+	const raft_index applied = fsm_applied_index(n->fsm);
+	struct node_status s;
+	node_get_status(n, &s);
+	const int64_t age = node_contact_age_ms(n);
+	if (s.stopped[0] != '\0')
+		snprintf(text, sizeof(text), "stopped: %s", s.stopped);
+	else if (s.leader[0] == '\0')
+		snprintf(text, sizeof(text), "no leader is known");
+	else if (s.role != RAFT_LEADER && age < 0)
+		snprintf(text, sizeof(text), "no contact with the leader yet");
+	else if (s.role != RAFT_LEADER && age > NODE_CONTACT_MAX_MS)
+		snprintf(text, sizeof(text), "no contact with the leader for %" PRId64 " ms", age);
+	else
+		judge_progress(&s, applied, text, sizeof(text));
+	if (why && cap > 0)
+		snprintf(why, cap, "%s", text);
+	return text[0] == '\0';
+}

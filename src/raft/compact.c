@@ -1,12 +1,15 @@
 /* §5: forgetting the log behind a snapshot.
  *
- * An image on its way to a peer holds the log back: what lies behind it must still be there when it is in, or the peer
- * would get image after image and never the log. A peer that fell silent holds back nothing.
+ * A peer that was sent an image holds the log behind it back, until it has caught up with the newest snapshot: else it
+ * would get image after image and never the log. It holds back nothing while it is silent, nor past a bound: then
+ * another image is the lesser evil.
  */
 #include "raft/raft_internal.h"
 
 /* How long a silent peer may hold the log back, in election timeouts. */
 #define SILENCE_MAX 20
+/* How many entries behind the newest snapshot may be kept for a peer. */
+#define HOLD_MAX (1u << 17)
 
 void compact_try(struct raft *r)
 {
@@ -14,10 +17,10 @@ void compact_try(struct raft *r)
 	raft_index upto = r->compact_to < l->snap_index ? r->compact_to : l->snap_index;
 	for (size_t i = 0; i < r->peer_count; i++) {
 		const struct peer *p = r->peers[i];
-		if (p->image.index == 0 || r->now_ms - p->contact_ms > (uint64_t)SILENCE_MAX * r->p.election_ms)
+		if (p->hold == 0 || p->hold >= upto || l->snap_index - p->hold > HOLD_MAX)
 			continue;
-		if (p->image.index < upto)
-			upto = p->image.index;
+		if (r->now_ms - p->contact_ms <= (uint64_t)SILENCE_MAX * r->p.election_ms)
+			upto = p->hold;
 	}
 	if (upto >= l->first)
 		rlog_compact(l, upto);

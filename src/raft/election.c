@@ -84,7 +84,8 @@ void election_campaign(struct raft *r, bool handed_over)
 
 void election_count(struct raft *r)
 {
-	if (r->role == RAFT_PRECANDIDATE && quorum_granted(r, true))
+	/* The disk may have become slow since the question was asked. */
+	if (r->role == RAFT_PRECANDIDATE && quorum_granted(r, true) && election_may_campaign(r))
 		election_campaign(r, false);
 	else if (r->role == RAFT_CANDIDATE && disk_has_hard_state(r) && quorum_granted(r, true))
 		role_lead(r);

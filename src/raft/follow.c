@@ -47,7 +47,8 @@ static bool are_sound(const struct raft_msg *m)
 
 static void reject(struct raft *r, const struct raft_msg *m)
 {
-	const raft_index hint = rlog_agree(&r->log, r->log.commit, m->index, m->log_term);
+	const raft_index from = m->index > r->log.last ? r->log.last : m->index - 1;
+	const raft_index hint = rlog_agree(&r->log, r->log.commit, from, m->log_term);
 	const struct raft_msg reply = { .type = RAFT_MSG_APPEND_REPLY,
 		                        .to = m->from,
 		                        .index = m->index,
@@ -143,6 +144,7 @@ void follow_acknowledge(struct raft *r)
 		                        .to = r->leader,
 		                        .index = match,
 		                        .commit = r->log.last,
+		                        .hint = f->match,
 		                        .round = f->round,
 		                        .flag = true };
 	out_post(r, &reply);

@@ -78,7 +78,6 @@ void peer_probe(struct peer *p, raft_index next)
 	p->state = PEER_PROBE;
 	p->next = next;
 	p->awaiting = false;
-	p->probe_end = 0;
 	p->window_head = p->window_count = p->window_bytes = 0;
 	fetch_drop(&p->fetch);
 }
@@ -91,6 +90,7 @@ void peer_begin(struct raft *r, struct peer *p)
 	p->round = 0;
 	p->beat = false;
 	p->commit_sent = 0;
+	p->hold = 0;
 	peer_probe(p, r->log.last + 1);
 }
 
@@ -99,6 +99,7 @@ void peer_end(struct peer *p)
 	fetch_drop(&p->fetch);
 	mem_free(p->image.conf);
 	p->image = (struct image){ 0 };
+	p->hold = 0;
 	p->state = PEER_PROBE;
 	p->window_head = p->window_count = p->window_bytes = 0;
 }

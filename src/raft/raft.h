@@ -69,9 +69,9 @@ struct raft_msg {
 	/* VOTE, PREVOTE: last log index. APPEND: previous index. APPEND_REPLY: match, or on a rejection the previous
 	 * index it refused. READ_REPLY: read index. SNAPSHOT(_REPLY): its index. */
 	raft_index index;
-	raft_term log_term;  /* VOTE, PREVOTE: last log term. APPEND: previous term. SNAPSHOT: its term */
-	raft_index commit;   /* APPEND: leader's commit index. APPEND_REPLY: replier's last index */
-	raft_index hint;     /* APPEND_REPLY rejected: the highest index that may still agree */
+	raft_term log_term; /* VOTE, PREVOTE: last log term. APPEND: previous term. SNAPSHOT: its term */
+	raft_index commit;  /* APPEND: leader's commit index. APPEND_REPLY: replier's last index */
+	raft_index hint; /* APPEND_REPLY: agrees up to here, durable or not; rejected: highest index that may agree */
 	raft_term hint_term; /* APPEND_REPLY rejected: term of the replier's entry there; 0 = before its log */
 	uint64_t round;  /* APPEND: read round being confirmed; echoed in APPEND_REPLY. READ(_REPLY): asker's context */
 	uint64_t offset; /* SNAPSHOT: of this chunk in bytes. SNAPSHOT_REPLY: next byte wanted */
@@ -174,7 +174,7 @@ void raft_applied(struct raft *r, raft_index index);
 void raft_fetched(struct raft *r, node_id peer, raft_index lo, const struct entry *entries, size_t n, int status);
 
 /* A finished local snapshot; the log may then be forgotten up to `compact_to` (0 = keep all). Entries behind an image
- * that is being sent to a peer are kept until it is in: files may be removed up to raft_view.first_index - 1. */
+ * that is being sent to a peer are kept until it has them: files may be removed up to raft_view.first_index - 1. */
 void raft_snapshot_taken(struct raft *r, raft_index index, raft_term term, const struct raft_conf *c,
                          raft_index compact_to);
 /* The chunk asked for in raft_ready.snapshot_reads was sent (0) or could not be read (ERR_*). */
@@ -285,6 +285,7 @@ struct raft_peer_view {
 	raft_index match;    /* known replicated there; leader only */
 	uint64_t contact_ms; /* monotonic time of its last answer; 0 = none; leader only */
 	bool paused;         /* waiting for a fetch, a snapshot or a probe */
+	raft_index holds;    /* the log is kept behind this index for it; 0 = it holds nothing back */
 };
 
 struct raft_view {

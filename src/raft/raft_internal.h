@@ -186,17 +186,17 @@ struct peer {
 	enum peer_state state;
 	raft_index match;
 	raft_index next;
-	uint64_t contact_ms;  /* of its last answer; 0 = none in this term */
-	uint64_t since_ms;    /* counted from here on: check-quorum's grace for a new one */
-	uint64_t round;       /* newest read round it confirmed */
-	bool beat;            /* owes it a message, even an empty one */
-	bool awaiting;        /* PROBE: one is out */
-	raft_index probe_end; /* PROBE: last entry that went out with it */
+	uint64_t contact_ms; /* of its last answer; 0 = none in this term */
+	uint64_t since_ms;   /* counted from here on: check-quorum's grace for a new one */
+	uint64_t round;      /* newest read round it confirmed */
+	bool beat;           /* owes it a message, even an empty one */
+	bool awaiting;       /* PROBE: one is out */
 	raft_index commit_sent;
 	struct inflight window[RAFT_WINDOW_MAX]; /* STREAM: a ring */
 	size_t window_head, window_count, window_bytes;
 	struct fetch fetch;
 	struct image image;
+	raft_index hold; /* was sent an image: the log behind this index is kept for it; 0 = not */
 };
 
 struct peer *peer_find(const struct raft *r, node_id id); /* NULL: not in the configuration in force */

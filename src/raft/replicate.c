@@ -36,8 +36,6 @@ static void probe(struct raft *r, struct peer *p)
 	/* The first one is hopeful and carries entries; what repeats it after a heartbeat's silence does not. */
 	if (!p->awaiting)
 		e = cache_run(&r->log.cache, p->next, r->log.last, r->p.append_bytes_max, &n);
-	if (e)
-		p->probe_end = p->next + n - 1;
 	send_append(r, p, p->next - 1, e, n);
 	p->awaiting = true;
 }
@@ -119,28 +117,39 @@ void replicate_link_lost(struct raft *r, struct peer *p)
 		snapshot_link_lost(r, p);
 }
 
+/* What it had to be sent an image for is behind it: it holds the log back only from there on, or no longer. */
+static void move_hold(struct raft *r, struct peer *p)
+{
+	if (p->hold == 0 || p->match <= p->hold)
+		return;
+	p->hold = p->match < r->log.snap_index ? p->match : 0;
+	if (p->hold == 0)
+		compact_try(r);
+}
+
 static void on_success(struct raft *r, struct peer *p, const struct raft_msg *m)
 {
 	if (m->index > r->log.last)
 		return; /* nobody holds more of this log than its leader */
+	raft_index agreed = m->hint > m->index ? m->hint : m->index;
+	if (agreed > r->log.last)
+		agreed = r->log.last;
 	const bool grew = m->index > p->match;
 	if (grew)
 		p->match = m->index;
-	if (p->state == PEER_SNAPSHOT) {
-		if (rlog_knows_term(&r->log, p->match) && p->match > 0) {
-			snapshot_end(r, p, true);
-			peer_probe(p, p->match + 1);
-		}
-	} else {
-		if (p->state == PEER_PROBE && p->next <= p->probe_end)
-			p->next = p->probe_end + 1;
+	if (p->state == PEER_SNAPSHOT && p->match > 0 && rlog_knows_term(&r->log, p->match)) {
+		snapshot_end(r, p, true);
+		peer_probe(p, p->match + 1);
+	} else if (p->state == PEER_PROBE && agreed + 1 >= p->next) {
 		p->state = PEER_STREAM;
 		p->awaiting = false;
-		p->probe_end = 0;
+		p->next = agreed + 1;
+	} else if (p->state == PEER_STREAM) {
+		peer_window_ack(p, p->match);
 		if (p->next <= p->match)
 			p->next = p->match + 1;
-		peer_window_ack(p, p->match);
 	}
+	move_hold(r, p);
 	if (grew)
 		lead_try_commit(r);
 }

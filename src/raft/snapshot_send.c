@@ -24,6 +24,7 @@ static void start(struct raft *r, struct peer *p)
 		                   .term = r->log.snap_term,
 		                   .conf = mem_dup(r->snap_conf, sizeof(*r->snap_conf)),
 		                   .state = IMAGE_ASK };
+	p->hold = p->image.index;
 	out_trace(r, RAFT_TRACE_SNAPSHOT, p->id, p->image.index, 0);
 }
 
@@ -50,7 +51,6 @@ void snapshot_end(struct raft *r, struct peer *p, bool done)
 	out_trace(r, RAFT_TRACE_SNAPSHOT, p->id, p->image.index, done ? 1 : 2);
 	mem_free(p->image.conf);
 	p->image = (struct image){ 0 };
-	compact_try(r);
 }
 
 static void ask(struct raft *r, struct peer *p)

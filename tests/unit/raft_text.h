@@ -78,7 +78,9 @@ static inline void text_msg(struct buf *b, const struct raft_msg *m)
 	case RAFT_MSG_APPEND_REPLY:
 		if (m->flag)
 			buf_printf(b, " match %" PRIu64, m->index);
-		else
+		if (m->flag && m->hint != m->index)
+			buf_printf(b, " agrees %" PRIu64, m->hint);
+		if (!m->flag)
 			buf_printf(b, " no %" PRIu64 " hint %" PRIu64 " t%" PRIu64, m->index, m->hint, m->hint_term);
 		buf_printf(b, " last %" PRIu64, m->commit);
 		if (m->round)

@@ -369,6 +369,45 @@ static void test_round_trips(void **state)
 	}
 }
 
+/* A copy shares nothing with its source, the keys of maps included. */
+static void test_copy_shares_nothing(void **state)
+{
+	(void)state;
+	struct arena a = { 0 };
+	const struct str text = STR_LIT("text");
+	const int64_t numbers[] = { 7 };
+	const struct str_pair pairs[] = { { text, text } };
+	const struct offsets_item offsets[] = { { 1, { numbers, 1 } } };
+	const struct inner sub = { text, { &text, 1 } };
+	const struct keyed keyed[] = { { text, 1 } };
+	const struct all rec = { .s = text,
+		                 .doc = text,
+		                 .bytes = text,
+		                 .sl = { &text, 1 },
+		                 .il = { numbers, 1 },
+		                 .m = { pairs, 1 },
+		                 .om = { offsets, 1 },
+		                 .in = sub,
+		                 .ptr = &sub,
+		                 .list = { &sub, 1 },
+		                 .map = { keyed, 1 } };
+	struct all copy;
+	record_copy(&all_type, &rec, &copy, &a);
+	assert_true(copy.s.p != text.p && copy.doc.p != text.p && copy.bytes.p != text.p);
+	assert_true(copy.sl.items != &text && copy.sl.items[0].p != text.p);
+	assert_true(copy.il.items != numbers && copy.il.items[0] == 7);
+	assert_true(copy.m.items != pairs && copy.m.items[0].key.p != text.p && copy.m.items[0].value.p != text.p);
+	assert_true(copy.om.items != offsets && copy.om.items[0].offsets.items != numbers);
+	assert_true(copy.in.action.p != text.p && copy.in.patterns.items != &text);
+	assert_true(copy.ptr != &sub && copy.ptr->action.p != text.p);
+	const struct inner *list = copy.list.items;
+	assert_true(list != &sub && list->action.p != text.p && list->patterns.items[0].p != text.p);
+	const struct keyed *map = copy.map.items;
+	assert_true(map != keyed && map->key.p != text.p && str_is(map->key, "text") && map->seals == 1);
+	assert_null(copy.opt_s.p); /* absent stays absent */
+	arena_fini(&a);
+}
+
 /* Absent, empty and set are three things, in msgpack too. */
 static void test_msgpack_keeps_absence(void **state)
 {
@@ -549,6 +588,7 @@ int main(void)
 		cmocka_unit_test(test_json_out_omits),
 		cmocka_unit_test(test_json_out_public),
 		cmocka_unit_test(test_round_trips),
+		cmocka_unit_test(test_copy_shares_nothing),
 		cmocka_unit_test(test_msgpack_keeps_absence),
 		cmocka_unit_test(test_msgpack_in_is_strict),
 		cmocka_unit_test(test_msgpack_in_survives_damage),

@@ -75,6 +75,9 @@ static void test_errors_have_positions(void **state)
 	assert_trace("[\"a\\x\"]", "[!3");
 	assert_trace("[\"\\ud800\"]", "[!2");
 	assert_trace("[\"\\udc00\\ud800\"]", "[!2");
+	assert_trace("[\"\\udc00\\udc01\"]", "[!2");
+	assert_trace("[\"\\ud800\\ud801\"]", "[!2");
+	assert_trace("[\"\\ud800\\ue000\"]", "[!2");
 	assert_trace("[\"ab\xff\"]", "[!4");
 	assert_trace("[\"\xc0\x80\"]", "[!2");
 	assert_trace("[\"abc", "[!1");

@@ -279,6 +279,9 @@ static void test_reader_keeps_first_failure(void **state)
 	mp_reader_init(&r, "\x92\xc0\xc0", 3);
 	mp_read_array_of(&r, 3);
 	assert_false(mp_read_ok(&r));
+	mp_reader_init(&r, "\x92\xc0", 2); /* one element short: a caller must not make room for two */
+	assert_int_equal(mp_read_array(&r), 0);
+	assert_false(mp_read_ok(&r));
 	mp_reader_init(&r, "\xc0\xc0", 2);
 	assert_true(mp_read_nil(&r));
 	assert_false(mp_read_end(&r)); /* bytes are left */

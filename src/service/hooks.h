@@ -31,23 +31,23 @@ enum svc_place_result {
 struct svc_placement {
 	_Atomic uint32_t refs;
 	struct node_reply_to reply;
-	raft_term term;            /* the leader's, when it asked */
+	raft_term term; /* the leader's, when it asked */
 
 	/* the question */
-	struct str topic_json;     /* the topic as it will be stored (Narad's fields, no joined ones), in `arena` */
-	struct str topic;          /* its name */
-	struct str topic_id;       /* its incarnation, 16 hex */
+	struct str topic_json;      /* the topic as it will be stored (Narad's fields, no joined ones), in `arena` */
+	struct str topic;           /* its name */
+	struct str topic_id;        /* its incarnation, 16 hex */
 	const uint32_t *partitions; /* indexes that want an owner, ascending */
-	size_t partition_count;    /* 1..108 */
-	const struct str *avoid;   /* member ids refused at apply a moment ago: not to be named again */
+	size_t partition_count;     /* 1..108 */
+	const struct str *avoid;    /* member ids refused at apply a moment ago: not to be named again */
 	size_t avoid_count;
 
 	/* the answer */
 	enum svc_place_result result;
-	struct str *owners;        /* one per partition, empty = not placed; bytes in `arena` */
-	char reason[256];          /* text for the log, "" = none */
+	struct str *owners; /* one per partition, empty = not placed; bytes in `arena` */
+	char reason[256];   /* text for the log, "" = none */
 
-	struct arena arena;        /* whoever is at work (service, then placer) allocates from it */
+	struct arena arena; /* whoever is at work (service, then placer) allocates from it */
 };
 
 /* A placer that has not answered after this long is given up and the topic is created unplaced: the wait of a forming

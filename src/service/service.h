@@ -71,31 +71,32 @@ struct svc_request {
 	enum svc_op op;
 	enum svc_grant grant;
 	struct svc_principal principal;
-	char peer[SVC_PEER_MAX];   /* the client's address, for the audit log */
+	char peer[SVC_PEER_MAX];        /* the client's address, for the audit log */
 	char origin[RAFT_NAME_MAX + 1]; /* server the client spoke to */
 
 	/* path */
-	struct str topic;          /* decoded, unchecked; empty: the path has none */
-	int64_t partition;         /* of the path or the query; -1: none given */
+	struct str topic;  /* decoded, unchecked; empty: the path has none */
+	int64_t partition; /* of the path or the query; -1: none given */
 
 	/* query; an absent text has p == NULL */
-	uint32_t limit;            /* 1..SVC_LIMIT_MAX */
-	struct str page_token, prefix, owner, target, replica, member, state;
+	uint32_t limit; /* 1..SVC_LIMIT_MAX */
+	struct str page_token, prefix, owner, role, target, replica, member, state;
 	struct str tag_key, tag_value; /* tag=k=v */
-	raft_index min_index;      /* 0: none */
+	raft_index min_index;          /* 0: none */
 
-	struct str body;           /* as received */
+	struct str body; /* as received */
 };
 
 struct svc_answer {
-	int status;                /* HTTP's number */
-	const char *code;          /* stable word of an error, static; NULL on success */
-	const char *content_type;  /* static; NULL: no body (204) */
-	struct buf body;           /* whole, with its final newline */
-	raft_index index;          /* a read: where it was read; a write: of its last entry; 0: the applied index of now */
-	uint32_t retry_after_s;    /* 0: none */
-	bool not_applied;          /* a write that is committed and not yet applied on this node */
-	bool not_leader;           /* nothing happened; another node may be asked */
+	int status;               /* HTTP's number */
+	const char *code;         /* stable word of an error, static; NULL on success */
+	const char *content_type; /* static; NULL: no body (204) */
+	struct buf body;          /* whole, with its final newline */
+	raft_index index;       /* a read: where it was read; a write: of its last entry; 0: the applied index of now */
+	uint32_t retry_after_s; /* 0: none */
+	bool not_applied;       /* a write that is committed and not yet applied on this node */
+	bool not_leader;        /* nothing happened; another node may be asked */
+	unsigned allowed;       /* of a 405, the http floor's: methods that the path takes */
 };
 
 /* Called once per svc_run, on the same thread, maybe before svc_run returns. */
@@ -103,9 +104,9 @@ typedef void (*svc_done)(void *arg, struct svc_answer *a);
 
 struct svc_shared_options {
 	struct node *node;
-	const char *data_dir;      /* for the disk's figures; borrowed */
-	const char *build;         /* borrowed */
-	uint32_t max_entry_type;   /* newest entry type this node claims */
+	const char *data_dir;          /* for the disk's figures; borrowed */
+	const char *build;             /* borrowed */
+	uint32_t max_entry_type;       /* newest entry type this node claims */
 	uint64_t member_dead_after_ms; /* only shown */
 };
 struct svc_shared *svc_shared_new(const struct svc_shared_options *o);
@@ -115,28 +116,34 @@ void svc_shared_free(struct svc_shared *sh); /* after all svc_free; accepts NULL
  * signalled when svc_turn has something to do. Registers a watcher of the applied index: before the threads start. */
 struct svc *svc_new(struct svc_shared *sh, size_t slots, struct wake *wake);
 void svc_free(struct svc *s); /* outstanding operations are dropped without `done`; the node's threads have ended;
-			       * accepts NULL */
+                               * accepts NULL */
 
 void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
 
-/* Carries on what waited; returns the next monotonic deadline in ms (UINT64_MAX: none). */
-uint64_t svc_turn(struct svc *s, uint64_t now_ms);
-/* Before the thread blocks: ends the read transaction and arms the watcher. False: there is work, call svc_turn. */
-bool svc_prepare_sleep(struct svc *s);
+/* Carries on what waited. */
+void svc_turn(struct svc *s, uint64_t now_ms);
+/* Last thing before the thread blocks, after wake_prepare: ends the read transaction and arms the watcher. Lowers
+ * *next_ms to the next monotonic deadline. False: there is work, do not block but call svc_turn. */
+bool svc_prepare_sleep(struct svc *s, uint64_t *next_ms);
 size_t svc_outstanding(const struct svc *s); /* operations not yet answered */
 
-/* Node status as of this turn (copied at most once a turn); borrowed until the next call. */
-const struct node_status *svc_node_status(struct svc *s);
+/* The node's status, copied when it moved; borrowed until the next call. `version` (may be NULL) moves when it does. */
+const struct node_status *svc_node_status(struct svc *s, uint64_t *version);
 raft_index svc_applied_index(const struct svc *s);
+
+/* `done` once this node has applied `index` (maybe before this returns) or the time is over. */
+typedef void (*svc_reached)(void *arg, bool reached);
+void svc_wait_index(struct svc *s, raft_index index, uint32_t timeout_ms, svc_reached done, void *arg);
 
 /* Fills `a` with {"error", "code", "field"?}: the one place that writes an error's body. `field` may be NULL. */
 void svc_fail(struct svc_answer *a, int status, const char *code, const char *field, const char *fmt, ...)
-	PRINTF_LIKE(5, 6);
+    PRINTF_LIKE(5, 6);
 /* The same for a failed write: every 5xx has an outcome ("none" or "unknown"); index 0: left out. */
 void svc_fail_write(struct svc_answer *a, int status, const char *code, const char *outcome, raft_index index,
-		    const char *fmt, ...) PRINTF_LIKE(6, 7);
+                    const char *fmt, ...) PRINTF_LIKE(6, 7);
 
-/* Time that one stage of a write took: what the http floor measures itself (forwarding, waiting for the own replica). */
+/* Time that one stage of a write took: what the http floor measures itself (forwarding, waiting for the own replica).
+ */
 enum svc_stage {
 	SVC_STAGE_CHECK,   /* parse, authorise, judge */
 	SVC_STAGE_PLACE,   /* waiting for the placement policy */

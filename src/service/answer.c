@@ -1,0 +1,122 @@
+/* Errors as bodies: one writer, one table from the state machine's refusals to what a client sees. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/service_internal.h"
+
+static void put_error(struct svc_answer *a, const char *text, const char *field, const char *outcome, raft_index index)
+{
+	struct json_writer w = { .out = &a->body };
+
+	buf_clear(&a->body);
+	json_begin_object(&w);
+	json_field_cstr(&w, "error", text);
+	json_field_cstr(&w, "code", a->code);
+	if (field)
+		json_field_cstr(&w, "field", field);
+	if (outcome)
+		json_field_cstr(&w, "outcome", outcome);
+	if (index)
+		json_field_u64(&w, "index", index);
+	json_end_object(&w);
+	buf_putc(&a->body, '\n');
+	a->content_type = "application/json";
+}
+
+void svc_fail(struct svc_answer *a, int status, const char *code, const char *field, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	a->status = status;
+	a->code = code;
+	put_error(a, text, field, NULL, 0);
+}
+
+void svc_fail_write(struct svc_answer *a, int status, const char *code, const char *outcome, raft_index index,
+                    const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	a->status = status;
+	a->code = code;
+	a->index = index;
+	put_error(a, text, NULL, status >= 500 ? outcome : NULL, index);
+}
+
+void svc_answer_json(struct svc_answer *a, int status)
+{
+	buf_putc(&a->body, '\n');
+	a->status = status;
+	a->code = NULL;
+	a->content_type = "application/json";
+}
+
+/* `text` may hold one %s for the hint. */
+static const struct refusal_row {
+	int refusal;
+	int status;
+	const char *code;
+	const char *text;
+} refusal_rows[] = {
+	{ FSM_UNSUPPORTED, 400, "bad_field", "this release does not carry this out yet" },
+	{ FSM_INVALID, 400, "bad_field", "invalid argument" },
+	{ FSM_TOPIC_NOT_FOUND, 404, "topic_not_found", "topic not found" },
+	{ FSM_TOPIC_EXISTS, 409, "topic_exists", "topic already exists" },
+	{ FSM_TOPIC_TWIN, 409, "topic_exists", "topic already exists: its name differs from %s only in case" },
+	{ FSM_TOPIC_CHANGED, 409, "topic_changed", "topic changed since it was read; read it and try again" },
+	{ FSM_PARENT_NOT_FOUND, 404, "topic_not_found", "the parent topic was not found" },
+	{ FSM_PARENT_CHANGED, 409, "topic_changed", "the parent topic changed since it was read" },
+	{ FSM_CHILD_NOT_FOUND, 404, "child_not_found", "the child topic was not found" },
+	{ FSM_CHILD_CHANGED, 409, "topic_changed", "the child topic changed since it was read" },
+	{ FSM_NOT_LINKED, 404, "child_not_found", "the topic is no child of this parent" },
+	{ FSM_ROLE_CONFLICT, 409, "role_conflict", "the topics' roles do not allow this link" },
+	{ FSM_ALREADY_ATTACHED, 409, "already_attached", "the child is attached already" },
+	{ FSM_CHILD_LIMIT, 409, "child_limit", "the parent has as many children as a topic may have" },
+	{ FSM_DELAY_TOO_LONG, 409, "delay_too_long", "retention_ms does not hold the delay of child %s and one hour" },
+	{ FSM_RETENTION_FLOOR, 409, "delay_too_long",
+	  "retention_ms of a topic with children on other clusters is 0 or at least 86400000" },
+	{ FSM_STUB_IMMUTABLE, 409, "role_conflict",
+	  "this topic stands for one on another cluster and cannot be altered" },
+	{ FSM_SCHEMA_MISMATCH, 409, "schema_mismatch", "the topics' schemas differ" },
+	{ FSM_SCHEMA_MANAGED, 409, "schema_managed", "the schema of a child is its parent's" },
+	{ FSM_SCHEMA_EXISTS, 409, "schema_conflict", "the schema has this version already" },
+	{ FSM_SCHEMA_GAP, 409, "schema_conflict", "the schema's versions follow each other" },
+	{ FSM_SCHEMA_FULL, 409, "schema_full", "there is no room for another schema version" },
+	{ FSM_ASSIGNMENT_NOT_FOUND, 404, "partition_not_found", "the partition has no owner" },
+	{ FSM_PARTITION_RANGE, 404, "partition_not_found", "the topic has no such partition" },
+	{ FSM_PARTITION_ASSIGNED, 409, "already_owner", "the partition has an owner already" },
+	{ FSM_MOVE_CHANGED, 409, "move_changed", "the move changed since it was read" },
+	{ FSM_MEMBER_NOT_FOUND, 404, "member_not_found", "member not found" },
+	{ FSM_MEMBER_REMOVED, 409, "member_removed", "the member was removed" },
+	{ FSM_USER_NOT_FOUND, 404, "user_not_found", "user not found" },
+	{ FSM_USER_EXISTS, 409, "user_exists", "user already exists" },
+	{ FSM_ROOT_PROTECTED, 403, "root_protected", "the root user cannot be changed this way" },
+};
+
+void svc_fail_refusal(struct svc_answer *a, int refusal, const char *hint, raft_index index)
+{
+	for (size_t i = 0; i < sizeof(refusal_rows) / sizeof(refusal_rows[0]); i++) {
+		const struct refusal_row *r = &refusal_rows[i];
+		const char *mark = strstr(r->text, "%s");
+
+		if (r->refusal != refusal)
+			continue;
+		if (mark)
+			svc_fail_write(a, r->status, r->code, "none", index, "%.*s%s%s", (int)(mark - r->text), r->text,
+			               hint && hint[0] ? hint : "another", mark + 2);
+		else
+			svc_fail_write(a, r->status, r->code, "none", index, "%s", r->text);
+		return;
+	}
+	svc_fail_write(a, 500, "refused", "none", index, "the state machine refused the entry: %s",
+	               fsm_refusal_word(refusal));
+}

@@ -1,0 +1,120 @@
+/* What is answered from this replica, at one index. */
+#include <stdio.h>
+#include <string.h>
+
+#include "service/service_internal.h"
+
+typedef int (*read_fn)(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+
+static const struct {
+	read_fn read;
+	bool needs_replica; /* 503 not_ready while the node holds no configuration */
+} reads[SVC_OP_END] = {
+	[SVC_TOPIC_LIST] = { svc_topic_list, true },
+	[SVC_TOPIC_GET] = { svc_topic_get, true },
+	[SVC_TOPIC_ASSIGNMENTS] = { svc_topic_assignments, true },
+	[SVC_TOPIC_ASSIGNMENT] = { svc_topic_assignment, true },
+	[SVC_ASSIGNMENT_LIST] = { svc_assignment_list, true },
+	[SVC_MEMBER_LIST] = { svc_member_list, true },
+	[SVC_STATUS] = { svc_status_get, false },
+	[SVC_METRICS] = { svc_metrics_get, false },
+};
+
+static void fail_not_ready(struct svc_answer *a, const char *why)
+{
+	svc_fail(a, 503, "not_ready", NULL, "%s", why);
+	a->retry_after_s = 1;
+}
+
+/* With auth off everybody is root. The step stands here so that no read can be added without passing it. */
+static bool may_read(const struct svc_request *rq, struct svc_answer *a)
+{
+	if (rq->grant == SVC_GRANT_NONE || rq->principal.root)
+		return true;
+	svc_fail(a, 403, "forbidden", NULL, "%s may not read this", rq->principal.name);
+	return false;
+}
+
+void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_answer *a)
+{
+	struct store_txn *txn;
+	struct err e = { 0 };
+
+	if (!may_read(rq, a))
+		return;
+	if (rq->op == SVC_HEALTHZ || rq->op == SVC_READYZ) {
+		if (rq->op == SVC_HEALTHZ)
+			svc_healthz(s, a);
+		else
+			svc_readyz(s, a);
+		return;
+	}
+	if (reads[rq->op].needs_replica && !svc_node_status(s, NULL)->configured) {
+		fail_not_ready(a, "this node is not part of a cluster yet: it holds no Raft configuration");
+		return;
+	}
+	if (fsm_read(&s->reader, &txn, &e) != 0) {
+		fail_not_ready(a, "the replica is being replaced; try again");
+		return;
+	}
+	a->index = fsm_reader_index(&s->reader);
+	arena_reset(&s->arena);
+	int rc = reads[rq->op].read(s, txn, rq, a);
+
+	if (rc != 0) {
+		log_error("svc.read", "op=%d code=%s error=\"%s\"", (int)rq->op, err_name(rc),
+		          store_txn_error(txn)->msg);
+		svc_fail(a, 503, "not_ready", NULL, "this node cannot read its replica; ask another node");
+	}
+}
+
+/* ---- health ---- */
+
+void svc_healthz(struct svc *s, struct svc_answer *a)
+{
+	bool stopping = svc_node_status(s, NULL)->stopping;
+
+	buf_puts(&a->body, stopping ? "{\"status\":\"shutting down\"}" : "{\"status\":\"ok\"}");
+	svc_answer_json(a, stopping ? 503 : 200);
+}
+
+/* In Narad's order: halted, no leader, no contact yet, contact too old, not caught up. Judged anew for each request;
+ * only "was caught up once since start" stays. */
+bool svc_is_ready(struct svc *s, char *why, size_t cap)
+{
+	const struct node_status *st = svc_node_status(s, NULL);
+	int64_t contact_ms = node_contact_age_ms(s->shared->node);
+	const char *text = "";
+	char contact[64];
+
+	if (node_is_caught_up(s->shared->node, NULL, 0))
+		atomic_store(&s->shared->caught_up_once, true);
+	snprintf(contact, sizeof(contact), "last contact %lld.%03llds ago", (long long)contact_ms / 1000,
+	         (long long)contact_ms % 1000);
+	if (st->stopped[0] != '\0')
+		text = st->stopped;
+	else if (st->stopping)
+		text = "shutting down";
+	else if (st->leader[0] == '\0')
+		text = "no leader known";
+	else if (contact_ms < 0)
+		text = "no contact yet";
+	else if (contact_ms > 5000)
+		text = contact;
+	else if (!atomic_load(&s->shared->caught_up_once))
+		text = "not caught up since start";
+	snprintf(why, cap, "%s", text);
+	return text[0] == '\0';
+}
+
+void svc_readyz(struct svc *s, struct svc_answer *a)
+{
+	char why[300];
+
+	if (svc_is_ready(s, why, sizeof(why))) {
+		buf_puts(&a->body, "{\"status\":\"ready\"}");
+		svc_answer_json(a, 200);
+		return;
+	}
+	svc_fail(a, 503, "not_ready", NULL, "metastore: node is not ready: %s", why);
+}

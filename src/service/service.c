@@ -1,0 +1,294 @@
+#include "service/service.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "service/service_internal.h"
+
+#define SCRATCH_KEEP (256u << 10) /* an answer's buffer that grew beyond this is given back */
+
+struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
+{
+	struct svc_shared *sh = mem_zalloc(sizeof(*sh));
+
+	sh->node = o->node;
+	sh->fsm = node_fsm(o->node);
+	sh->data_dir = o->data_dir;
+	sh->build = o->build ? o->build : "unknown";
+	sh->max_entry_type = o->max_entry_type;
+	sh->started_ms = clock_mono_ms();
+	return sh;
+}
+
+void svc_shared_free(struct svc_shared *sh)
+{
+	mem_free(sh);
+}
+
+struct svc *svc_new(struct svc_shared *sh, size_t slots, struct wake *wake)
+{
+	struct svc *s = mem_zalloc(sizeof(*s));
+
+	assert(slots > 0 && slots < UINT32_MAX && sh->thread_count < SVC_THREADS_MAX);
+	s->shared = sh;
+	s->wake = wake;
+	s->number = (uint32_t)sh->thread_count;
+	s->slot_count = slots;
+	s->slots = mem_zalloc(slots * sizeof(*s->slots));
+	s->free_slots = mem_alloc(slots * sizeof(*s->free_slots));
+	for (size_t i = 0; i < slots; i++)
+		s->free_slots[s->free_count++] = (uint32_t)(slots - 1 - i);
+	s->completions = queue_new(slots, sizeof(struct node_completion), wake);
+	s->placed = queue_new(slots, sizeof(struct node_completion), wake);
+	fsm_reader_init(&s->reader, sh->fsm);
+	s->watcher.wake = wake;
+	node_add_watcher(sh->node, &s->watcher);
+	sh->wakes[sh->thread_count] = wake;
+	sh->threads[sh->thread_count++] = s;
+	return s;
+}
+
+void svc_free(struct svc *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->slot_count; i++) {
+		struct svc_task *t = s->slots[i];
+
+		if (!t)
+			continue;
+		svc_write_drop(t);
+		arena_fini(&t->arena);
+		mem_free(t);
+	}
+	/* Whoever lets a name go from here on finds nobody to wake. */
+	s->shared->wakes[s->number] = NULL;
+	fsm_reader_fini(&s->reader);
+	queue_free(s->completions);
+	queue_free(s->placed);
+	buf_fini(&s->scratch);
+	arena_fini(&s->arena);
+	mem_free(s->slots);
+	mem_free(s->free_slots);
+	mem_free(s);
+}
+
+/* ---- looking ---- */
+
+const struct node_status *svc_node_status(struct svc *s, uint64_t *version)
+{
+	uint64_t now = node_status_version(s->shared->node);
+
+	if (s->status_version != now + 1) {
+		node_get_status(s->shared->node, &s->status);
+		s->status_version = now + 1;
+	}
+	if (version)
+		*version = s->status_version - 1;
+	return &s->status;
+}
+
+raft_index svc_applied_index(const struct svc *s)
+{
+	return fsm_applied_index(s->shared->fsm);
+}
+
+size_t svc_outstanding(const struct svc *s)
+{
+	return s->outstanding;
+}
+
+/* ---- what is answered at once ---- */
+
+/* The scratch buffer is taken out while its answer is in use: what `done` starts next may answer at once too. */
+static struct svc_answer begin_answer(struct svc *s)
+{
+	struct svc_answer a = { .body = s->scratch };
+
+	s->scratch = (struct buf){ 0 };
+	buf_clear(&a.body);
+	return a;
+}
+
+static void end_answer(struct svc *s, struct svc_answer *a)
+{
+	if (s->scratch.cap == 0 && a->body.cap <= SCRATCH_KEEP)
+		s->scratch = a->body;
+	else
+		buf_fini(&a->body);
+}
+
+static void fail_overloaded(struct svc *s, svc_done done, void *arg)
+{
+	struct svc_answer a = begin_answer(s);
+
+	svc_fail_write(&a, 503, "overloaded", "none", 0, "too many requests wait on this node; try again");
+	a.retry_after_s = 1;
+	done(arg, &a);
+	end_answer(s, &a);
+}
+
+static void read_now(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
+{
+	struct svc_answer a = begin_answer(s);
+
+	svc_read_answer(s, rq, &a);
+	done(arg, &a);
+	end_answer(s, &a);
+}
+
+/* ---- waiting for an index ---- */
+
+static void on_min_index(struct svc_task *t, enum svc_wake why)
+{
+	struct svc_answer a = { 0 };
+
+	if (why == SVC_WAKE_REACHED) {
+		svc_read_answer(t->svc, &t->rq, &a);
+	} else {
+		svc_fail(&a, 503, "behind", NULL,
+		         "this node has applied index %llu, not yet %llu; try again or ask another node",
+		         (unsigned long long)svc_applied_index(t->svc), (unsigned long long)t->rq.min_index);
+		a.retry_after_s = 1;
+	}
+	svc_task_answer(t, &a);
+}
+
+static void read_at(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
+{
+	struct svc_task *t = svc_task_new(s);
+
+	if (!t) {
+		fail_overloaded(s, done, arg);
+		return;
+	}
+	t->rq = *rq;
+	t->done = done;
+	t->arg = arg;
+	t->resume = on_min_index;
+	svc_task_wait_applied(t, rq->min_index, SVC_MIN_INDEX_MS);
+}
+
+static void on_reached(struct svc_task *t, enum svc_wake why)
+{
+	svc_reached reached = t->reached;
+	void *arg = t->arg;
+
+	svc_task_release(t);
+	reached(arg, why == SVC_WAKE_REACHED);
+}
+
+void svc_wait_index(struct svc *s, raft_index index, uint32_t timeout_ms, svc_reached done, void *arg)
+{
+	struct svc_task *t;
+
+	if (svc_applied_index(s) >= index) {
+		done(arg, true);
+		return;
+	}
+	t = svc_task_new(s);
+	if (!t) {
+		done(arg, false);
+		return;
+	}
+	t->reached = done;
+	t->arg = arg;
+	t->resume = on_reached;
+	svc_task_wait_applied(t, index, timeout_ms);
+}
+
+/* ---- barrier ---- */
+
+static void fail_barrier(struct svc_task *t, const char *code, const char *text)
+{
+	struct svc_answer a = { 0 };
+
+	svc_fail_write(&a, 503, code, "none", 0, "%s", text);
+	a.retry_after_s = 1;
+	svc_task_answer(t, &a);
+}
+
+static void on_barrier(struct svc_task *t, enum svc_wake why)
+{
+	struct svc_answer a = { 0 };
+	struct json_writer w = { .out = &a.body };
+	uint64_t now_ms = clock_mono_ms();
+
+	if (why == SVC_WAKE_COMPLETED && t->completion.code == 0 && now_ms < t->since_ns / 1000000 + SVC_BARRIER_MS) {
+		svc_task_wait_applied(t, t->completion.index, t->since_ns / 1000000 + SVC_BARRIER_MS - now_ms);
+		return;
+	}
+	if (why == SVC_WAKE_COMPLETED) {
+		bool full = t->completion.code == ERR_FULL;
+
+		fail_barrier(t, full ? "overloaded" : "no_leader",
+		             full ? "too many requests wait on this node; try again"
+		                  : "no leader with a majority behind it confirmed the index; try again");
+		return;
+	}
+	if (why == SVC_WAKE_TIMEOUT) {
+		fail_barrier(t, t->owed ? "no_leader" : "behind",
+		             t->owed ? "no leader with a majority behind it answered within 5 s"
+		                     : "this node did not apply everything committed within 5 s");
+		return;
+	}
+	json_begin_object(&w);
+	json_field_u64(&w, "index", t->want);
+	json_end_object(&w);
+	svc_answer_json(&a, 200);
+	svc_task_answer(t, &a);
+}
+
+static void barrier(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
+{
+	struct svc_task *t = svc_task_new(s);
+
+	if (!t) {
+		fail_overloaded(s, done, arg);
+		return;
+	}
+	t->rq = *rq;
+	t->done = done;
+	t->arg = arg;
+	t->since_ns = clock_mono_ns();
+	t->resume = on_barrier;
+	svc_task_wait_read(t, SVC_BARRIER_MS);
+}
+
+/* ---- the face ---- */
+
+void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
+{
+	switch (rq->op) {
+	case SVC_TOPIC_CREATE:
+	case SVC_TOPIC_ALTER:
+	case SVC_TOPIC_DELETE:
+		if (!svc_write_run(s, rq, done, arg))
+			fail_overloaded(s, done, arg);
+		return;
+	case SVC_BARRIER: barrier(s, rq, done, arg); return;
+	default: break;
+	}
+	if (rq->min_index > svc_applied_index(s))
+		read_at(s, rq, done, arg);
+	else
+		read_now(s, rq, done, arg);
+}
+
+void svc_turn(struct svc *s, uint64_t now_ms)
+{
+	svc_tasks_turn(s, now_ms);
+}
+
+bool svc_prepare_sleep(struct svc *s, uint64_t *next_ms)
+{
+	fsm_read_end(&s->reader);
+	return svc_tasks_prepare_sleep(s, next_ms);
+}
+
+void svc_note_stage(struct svc *s, enum svc_stage stage, uint64_t ns)
+{
+	svc_stage_add(&s->stages[stage], ns);
+}

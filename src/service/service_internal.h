@@ -1,0 +1,169 @@
+/* service/service_internal.h - what the files of this folder share: the instance of one thread, and its tasks.
+ *
+ * A task is an operation that cannot be answered at once. It has at most one completion outstanding from the node, and
+ * its slot is not used again before that completion came: so the completion queue, which has a slot for each task,
+ * never lacks room.   Thread: the http thread that owns the struct svc.
+ */
+#ifndef SERVICE_SERVICE_INTERNAL_H
+#define SERVICE_SERVICE_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/queue.h"
+#include "fsm/fsm.h"
+#include "fsm/reader.h"
+#include "fsm/topics.h"
+#include "model/json.h"
+#include "service/hooks.h"
+#include "service/names.h"
+#include "service/service.h"
+
+#define SVC_MIN_INDEX_MS 3000 /* longest wait of a read for min_index */
+#define SVC_BARRIER_MS 5000   /* a barrier gives up after this */
+#define SVC_CONFIRM_MS 5000   /* a refusal that cannot be confirmed becomes 503 after this */
+#define SVC_TERM_WAIT_MS 3000 /* a new leader applies what came before its term within this, or refuses */
+#define SVC_NAME_WAIT_MS 5000 /* behind other writes to the same topic */
+#define SVC_STAGE_BUCKETS 12
+#define SVC_THREADS_MAX 64
+
+struct svc_stage_stats {
+	_Atomic uint64_t buckets[SVC_STAGE_BUCKETS + 1];
+	_Atomic uint64_t total_ns;
+};
+void svc_stage_add(struct svc_stage_stats *st, uint64_t ns); /* metrics.c */
+
+struct svc_shared {
+	struct node *node;
+	struct fsm *fsm;
+	const char *data_dir, *build;
+	uint32_t max_entry_type;
+	uint64_t started_ms;
+	struct svc_names names;
+	struct svc *threads[SVC_THREADS_MAX]; /* filled before the threads start */
+	struct wake *wakes[SVC_THREADS_MAX];
+	size_t thread_count;
+	_Atomic bool caught_up_once; /* readyz: since start, seen by any thread */
+};
+
+enum svc_task_state {
+	SVC_TASK_FREE,
+	SVC_TASK_RUNNING,   /* inside one of its steps */
+	SVC_TASK_APPLIED,   /* until this node has applied `want` */
+	SVC_TASK_READ,      /* until the node answers with a read index */
+	SVC_TASK_NAME,      /* until the topic's name is free */
+	SVC_TASK_PLACE,     /* until the placer answers */
+	SVC_TASK_PROPOSED,  /* until the node says what became of the entry */
+	SVC_TASK_ABANDONED, /* answered; only its completion is still to come */
+};
+
+/* What ended a wait. */
+enum svc_wake {
+	SVC_WAKE_REACHED,   /* applied, name taken, placer answered */
+	SVC_WAKE_COMPLETED, /* `completion` is filled */
+	SVC_WAKE_TIMEOUT,
+};
+
+struct svc_write;
+
+struct svc_task {
+	struct svc *svc;
+	uint32_t slot, generation;
+	enum svc_task_state state;
+	bool owed;                    /* a completion of the node is outstanding */
+	struct svc_task *prev, *next; /* in svc->waiting while its state has a deadline */
+	raft_index want;              /* SVC_TASK_APPLIED */
+	uint64_t deadline_ms;         /* monotonic */
+	uint32_t stripe;              /* of the name; held while holds_name */
+	bool holds_name;
+	uint32_t place_seq; /* of the question the placer was asked last */
+	struct node_completion completion;
+	void (*resume)(struct svc_task *t, enum svc_wake why);
+
+	struct svc_request rq; /* a copy; its texts are the caller's */
+	svc_done done;         /* one of these two is called, once */
+	svc_reached reached;
+	void *arg;
+	uint64_t since_ns; /* of the stage being measured */
+	struct arena arena;
+	struct svc_write *write; /* writes: in the arena */
+};
+
+struct svc {
+	struct svc_shared *shared;
+	uint32_t number; /* in shared->threads */
+	struct wake *wake;
+	struct node_watcher watcher;
+	struct queue *completions; /* of struct node_completion: the node's answers */
+	struct queue *placed;      /* the same: the placer's */
+	size_t places_out;         /* questions that the placer has not answered yet */
+	uint32_t place_seq;
+	size_t slot_count;
+	struct svc_task **slots; /* made when first used */
+	uint32_t *free_slots;    /* stack */
+	size_t free_count;
+	size_t outstanding;
+	struct svc_task *waiting; /* those with a deadline */
+	struct fsm_reader reader;
+	struct buf scratch; /* body of an answer given at once */
+	struct arena arena; /* of one read */
+	struct node_status status;
+	uint64_t status_version; /* of `status`, plus 1 */
+	struct svc_stage_stats stages[SVC_STAGE_END];
+	struct log_limit gate_log;
+};
+
+/* ---- task.c ---- */
+
+struct svc_task *svc_task_new(struct svc *s); /* NULL: all slots are in use */
+void svc_task_release(struct svc_task *t);    /* ends it without an answer */
+/* Answers and ends the task; `a`'s body is freed. */
+void svc_task_answer(struct svc_task *t, struct svc_answer *a);
+/* Each sets the state; `resume` goes on, maybe before these return. timeout_ms counts from now. */
+void svc_task_wait_applied(struct svc_task *t, raft_index index, uint64_t timeout_ms);
+void svc_task_wait_read(struct svc_task *t,
+                        uint64_t timeout_ms); /* false completion: SVC_WAKE_COMPLETED with ERR_FULL */
+void svc_task_wait_name(struct svc_task *t, struct str name, uint64_t timeout_ms);
+void svc_task_give_name(struct svc_task *t); /* if it holds one */
+void svc_task_wait_place(struct svc_task *t, uint64_t timeout_ms);
+void svc_task_wait_proposal(struct svc_task *t); /* node_propose took it: no time limit */
+struct node_reply_to svc_task_reply_to(const struct svc_task *t);
+void svc_tasks_turn(struct svc *s, uint64_t now_ms);
+bool svc_tasks_prepare_sleep(struct svc *s, uint64_t *next_ms);
+
+/* ---- reads.c ---- */
+
+void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_answer *a);
+
+/* Each fills `a` from what `txn` sees. Non-zero: ERR_* of the store. */
+int svc_topic_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_topic_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_member_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+void svc_healthz(struct svc *s, struct svc_answer *a);
+void svc_readyz(struct svc *s, struct svc_answer *a);
+bool svc_is_ready(struct svc *s, char *why, size_t cap); /* why: text of facts, "" when ready */
+
+/* Marks an answer as finished JSON: type, final newline, status. */
+void svc_answer_json(struct svc_answer *a, int status);
+void svc_fail_topic_missing(struct svc_answer *a);
+/* Record and what veena adds to it, without the last brace. */
+void svc_put_topic_open(struct buf *out, const struct fsm_topic *t);
+
+/* ---- write.c and the files of the writes ---- */
+
+bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* false: no slot is free */
+void svc_write_drop(struct svc_task *t); /* lets go of what an unfinished write holds; accepts a task that is none */
+
+/* Status, code and sentence of an enum fsm_refusal. */
+void svc_fail_refusal(struct svc_answer *a, int refusal, const char *hint, raft_index index);
+
+#endif /* SERVICE_SERVICE_INTERNAL_H */

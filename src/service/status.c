@@ -1,0 +1,177 @@
+/* GET /v1/status: where this node stands, and what it knows of the cluster. Answers on a node without a cluster too. */
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/clock.h"
+#include "model/commands.h"
+#include "service/service_internal.h"
+
+static const char *role_name(const struct node_status *st)
+{
+	switch (st->role) {
+	case RAFT_LEADER: return "leader";
+	case RAFT_CANDIDATE:
+	case RAFT_PRECANDIDATE: return "candidate";
+	case RAFT_FOLLOWER: break;
+	}
+	return "follower";
+}
+
+static void put_servers(struct json_writer *w, const char *key, const struct node_status *st, bool voters)
+{
+	json_key(w, key);
+	json_begin_array(w);
+	for (uint32_t i = 0; i < st->conf.count; i++) {
+		if (st->conf.servers[i].voter == voters)
+			json_put_cstr(w, st->conf.servers[i].name);
+	}
+	json_end_array(w);
+}
+
+static void put_empty(struct json_writer *w, const char *key)
+{
+	json_key(w, key);
+	json_begin_array(w);
+	json_end_array(w);
+}
+
+/* The oldest type that a member with this report does not know. */
+static uint32_t first_missing(uint32_t reported)
+{
+	uint32_t type = (reported ? reported : COMMAND_LEGACY_MAX) + 1;
+
+	while (type < COMMAND_MAX && !command_info(type))
+		type++;
+	return type;
+}
+
+/* Types above what every server and member knows, and who holds them back. */
+static void put_held_back(struct json_writer *w, const struct svc *s, const struct fsm_members *members,
+                          const struct node_status *st)
+{
+	json_key(w, "held_back");
+	json_begin_array(w);
+	for (size_t i = 0; i < members->count && st->cluster_min_type < s->shared->max_entry_type; i++) {
+		const struct fsm_member *m = &members->rows[i];
+
+		if (m->kind != FSM_KIND_SERVER || m->entry_types >= s->shared->max_entry_type || str_is(m->id, st->id))
+			continue;
+		json_begin_object(w);
+		json_field_u64(w, "type", first_missing(m->entry_types));
+		json_field_str(w, "by", m->id);
+		json_field_str(w, "build", m->build);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
+static void put_members(struct json_writer *w, const struct fsm_members *members)
+{
+	uint64_t alive = 0, dead = 0, draining = 0;
+
+	for (size_t i = 0; i < members->count; i++) {
+		if (members->rows[i].alive)
+			alive++;
+		else
+			dead++;
+		if (members->rows[i].draining)
+			draining++;
+	}
+	json_key(w, "members");
+	json_begin_object(w);
+	json_field_u64(w, "alive", alive);
+	json_field_u64(w, "dead", dead);
+	json_field_u64(w, "draining", draining);
+	json_end_object(w);
+}
+
+/* One look at the file system's own figures; what it does not say is 0. */
+static void put_disk(struct json_writer *w, const char *dir)
+{
+	struct statvfs v;
+	uint64_t free_bytes = 0, total = 0;
+
+	if (dir && statvfs(dir, &v) == 0) {
+		free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
+		total = (uint64_t)v.f_blocks * v.f_frsize;
+	}
+	json_key(w, "disk");
+	json_begin_object(w);
+	json_field_u64(w, "free", free_bytes);
+	json_field_u64(w, "total", total);
+	json_end_object(w);
+}
+
+static void put_digest(struct json_writer *w, const struct fsm_digest *d)
+{
+	char hex[HEX64_SIZE];
+
+	hex64(hex, d->total);
+	json_key(w, "digest");
+	json_begin_object(w);
+	json_field_u64(w, "index", d->index);
+	json_field_cstr(w, "value", hex); /* text: a JSON number of 64 bits loses digits in many clients */
+	json_end_object(w);
+}
+
+static void put_raft(struct json_writer *w, struct svc *s, const struct node_status *st, raft_index applied)
+{
+	char hex[HEX64_SIZE] = "";
+	char why[300];
+
+	if (st->cluster_id != 0)
+		hex64(hex, st->cluster_id);
+	json_field_cstr(w, "id", st->id);
+	json_field_cstr(w, "cluster_id", hex);
+	json_field_cstr(w, "build", s->shared->build);
+	json_field_cstr(w, "role", role_name(st));
+	json_field_u64(w, "term", st->term);
+	json_field_cstr(w, "leader", st->leader);
+	json_field_cstr(w, "leader_addr", st->leader_addr);
+	json_field_u64(w, "commit_index", st->commit_index);
+	json_field_u64(w, "applied_index", applied);
+	json_field_u64(w, "log_first", st->first_index);
+	json_field_u64(w, "log_last", st->last_index);
+	json_field_u64(w, "snapshot_index", st->snapshot_index);
+	json_field_i64(w, "contact_ms", node_contact_age_ms(s->shared->node));
+	json_field_bool(w, "caught_up", node_is_caught_up(s->shared->node, NULL, 0));
+	json_field_bool(w, "ready", svc_is_ready(s, why, sizeof(why)));
+	if (st->stopped[0] != '\0')
+		json_field_cstr(w, "stopped", st->stopped);
+	json_key(w, "entry_types");
+	json_begin_object(w);
+	json_field_u64(w, "max", s->shared->max_entry_type);
+	json_field_u64(w, "cluster_min", st->cluster_min_type);
+	json_end_object(w);
+}
+
+int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
+{
+	const struct node_status *st = svc_node_status(s, NULL);
+	const struct fsm_members *members;
+	struct json_writer w = { .out = &a->body };
+	struct fsm_digest digest;
+	struct err e;
+	int rc = fsm_reader_members(&s->reader, &members, &e);
+
+	(void)rq;
+	if (rc == 0)
+		rc = fsm_get_digest(txn, &digest);
+	if (rc != 0)
+		return rc;
+	json_begin_object(&w);
+	put_raft(&w, s, st, a->index);
+	put_held_back(&w, s, members, st);
+	put_servers(&w, "voters", st, true);
+	put_servers(&w, "learners", st, false);
+	put_empty(&w, "paused");
+	put_empty(&w, "policy_faults");
+	put_empty(&w, "alarms");
+	put_digest(&w, &digest);
+	put_disk(&w, s->shared->data_dir);
+	put_members(&w, members);
+	json_field_u64(&w, "uptime_s", (clock_mono_ms() - s->shared->started_ms) / 1000);
+	json_end_object(&w);
+	svc_answer_json(a, 200);
+	return 0;
+}

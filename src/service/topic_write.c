@@ -1,0 +1,258 @@
+/* The writes of topics: create, alter, delete. Each is one entry, so all of it happens or nothing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rand.h"
+#include "service/write.h"
+
+static int64_t or_default(const struct opt_i64 *v, int64_t value)
+{
+	return v->set && v->value != 0 ? v->value : value;
+}
+
+static bool check_rules(int rc, const struct record_fault *fault, const struct err *e, struct svc_answer *a)
+{
+	if (rc == 0)
+		return true;
+	svc_fail(a, 400, fault->code, fault->field[0] ? fault->field : NULL, "%s", e->msg);
+	return false;
+}
+
+static void want_partitions(struct svc_write *w, int64_t from, int64_t to)
+{
+	for (int64_t p = from; p < to && w->want_count < TOPIC_PARTITIONS_MAX; p++)
+		w->wants[w->want_count++] = (struct svc_want){ .partition = (uint32_t)p, .owner = { "", 0 } };
+}
+
+static void add_placements(const struct svc_write *w, struct entry_builder *b)
+{
+	for (size_t i = 0; i < w->want_count; i++) {
+		const struct svc_want *want = &w->wants[i];
+		struct cmd_partition_place place = {
+			.topic = w->topic.name,
+			.partition = want->partition,
+			.owner_id = want->owner,
+			.expect_id = w->topic.id,
+		};
+
+		if (want->owner.len > 0)
+			entry_builder_add(b, CMD_PARTITION_PLACE, &place);
+	}
+}
+
+static void warn_unplaced(const struct svc_write *w, const char *what)
+{
+	if (w->unplaced[0] != '\0')
+		log_warn("topic.unplaced", "msg=\"%s\" topic=%.*s error=\"%s\"", what, STR_ARG(w->topic.name),
+		         w->unplaced);
+}
+
+/* ---- create ---- */
+
+static bool create_parse(struct svc_task *t, struct svc_answer *a)
+{
+	struct topic_create *b = &t->write->body.create;
+	struct record_fault fault = { 0 };
+	struct err e = { 0 };
+	uint64_t id;
+
+	if (!svc_write_read_body(t, &topic_create_type, b, a))
+		return false;
+	if (b->schema.p)
+		return svc_write_fail_later(a, "schema");
+	if (b->parent.len > 0)
+		return svc_write_fail_later(a, "parent");
+	if (b->fanout_delay_ms.set)
+		return svc_write_fail_later(a, "fanout_delay_ms");
+	if (!check_rules(rules_check_topic_create(b, &fault, &e), &fault, &e, a))
+		return false;
+	rand_secure(&id, sizeof(id));
+	hex64(t->write->id, id);
+	t->write->created_at = (int64_t)(clock_wall_ms() / 1000);
+	return true;
+}
+
+/* With auth off everybody is root; the step stands where it will be needed. */
+static enum svc_verdict may_create(struct svc_task *t, struct svc_answer *a)
+{
+	if (t->rq.principal.root)
+		return SVC_VERDICT_OK;
+	svc_fail_write(a, 403, "forbidden", "none", 0, "create not allowed on this topic");
+	return SVC_VERDICT_REFUSED;
+}
+
+static enum svc_verdict create_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	const struct topic_create *b = &w->body.create;
+	struct cmd_topic_create_with cmd = { 0 };
+	enum svc_verdict v = may_create(t, a);
+
+	if (v != SVC_VERDICT_OK)
+		return v;
+	w->topic = (struct topic){
+		.name = b->name,
+		.id = str_of(w->id),
+		.partitions = or_default(&b->partitions, TOPIC_DEFAULT_PARTITIONS),
+		.retention_ms = b->retention_ms.set ? b->retention_ms.value : TOPIC_DEFAULT_RETENTION_MS,
+		.visibility_timeout_ms = or_default(&b->visibility_timeout_ms, TOPIC_DEFAULT_VISIBILITY_MS),
+		.max_in_flight_per_partition = or_default(&b->max_in_flight_per_partition, TOPIC_DEFAULT_MAX_IN_FLIGHT),
+		.max_acked_ahead_per_partition =
+		    or_default(&b->max_acked_ahead_per_partition, TOPIC_DEFAULT_MAX_ACKED_AHEAD),
+		.created_at = w->created_at,
+	};
+	if (!t->rq.principal.anonymous)
+		w->topic.owner = str_of(t->rq.principal.name);
+	w->tail = STR_LIT(",\"role\":\"" TOPIC_ROLE_STANDALONE "\",\"replicas\":1,\"unclean\":false,\"labels\":{}");
+	cmd.topic = w->topic;
+	v = svc_write_judge(t, txn, CMD_TOPIC_CREATE_WITH, &cmd, a, rc);
+	if (v == SVC_VERDICT_OK)
+		want_partitions(w, 0, w->topic.partitions);
+	return v;
+}
+
+static void create_build(struct svc_task *t, struct entry_builder *b)
+{
+	struct cmd_topic_create_with cmd = { .topic = t->write->topic };
+
+	entry_builder_add(b, CMD_TOPIC_CREATE_WITH, &cmd);
+	add_placements(t->write, b);
+}
+
+static void create_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
+{
+	warn_unplaced(t->write, "topic created without immediate partition assignment");
+	svc_write_answer_topic(t, 201, index, a);
+}
+
+const struct svc_write_kind svc_topic_create_kind = {
+	.parse = create_parse,
+	.check = create_check,
+	.build = create_build,
+	.answer = create_answer,
+};
+
+/* ---- alter ---- */
+
+static bool alter_parse(struct svc_task *t, struct svc_answer *a)
+{
+	struct topic_alter *b = &t->write->body.alter;
+	struct record_fault fault = { 0 };
+	struct err e = { 0 };
+
+	if (!svc_write_read_body(t, &topic_alter_type, b, a))
+		return false;
+	if (b->schema.p)
+		return svc_write_fail_later(a, "schema");
+	if (b->schema_base_version.set)
+		return svc_write_fail_later(a, "schema_base_version");
+	return check_rules(rules_check_topic_alter(b, &fault, &e), &fault, &e, a);
+}
+
+static enum svc_verdict alter_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	const struct topic_alter *b = &w->body.alter;
+	struct cmd_topic_update_if cmd = { 0 };
+	enum svc_verdict v = svc_write_load_topic(t, txn, a, rc);
+	int64_t before;
+
+	if (v == SVC_VERDICT_OK)
+		v = svc_write_may_manage(t, &w->topic, a);
+	if (v != SVC_VERDICT_OK)
+		return v;
+	before = w->topic.partitions;
+	if (b->partitions.value != 0 && b->partitions.value <= before) {
+		a->index = fsm_reader_index(&t->svc->reader);
+		svc_fail(a, 400, "bad_field", "partitions",
+		         "partitions: the topic has %" PRId64 " and can only get more, at most %d", before,
+		         TOPIC_PARTITIONS_MAX);
+		return SVC_VERDICT_REFUSED;
+	}
+	if (b->partitions.value != 0)
+		w->topic.partitions = b->partitions.value;
+	if (b->retention_ms.set)
+		w->topic.retention_ms = b->retention_ms.value;
+	if (b->max_in_flight_per_partition.set)
+		w->topic.max_in_flight_per_partition =
+		    or_default(&b->max_in_flight_per_partition, TOPIC_DEFAULT_MAX_IN_FLIGHT);
+	if (b->max_acked_ahead_per_partition.set)
+		w->topic.max_acked_ahead_per_partition =
+		    or_default(&b->max_acked_ahead_per_partition, TOPIC_DEFAULT_MAX_ACKED_AHEAD);
+	cmd.topic = w->topic;
+	cmd.expect_id = w->expect_id;
+	v = svc_write_judge(t, txn, CMD_TOPIC_UPDATE_IF, &cmd, a, rc);
+	if (v == SVC_VERDICT_OK)
+		want_partitions(w, before, w->topic.partitions);
+	return v;
+}
+
+static void alter_build(struct svc_task *t, struct entry_builder *b)
+{
+	struct cmd_topic_update_if cmd = { .topic = t->write->topic, .expect_id = t->write->expect_id };
+
+	entry_builder_add(b, CMD_TOPIC_UPDATE_IF, &cmd);
+	add_placements(t->write, b);
+}
+
+static void alter_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
+{
+	warn_unplaced(t->write, "partitions added without immediate assignment");
+	svc_write_answer_topic(t, 200, index, a);
+}
+
+const struct svc_write_kind svc_topic_alter_kind = {
+	.takes_name = true,
+	.parse = alter_parse,
+	.check = alter_check,
+	.build = alter_build,
+	.answer = alter_answer,
+};
+
+/* ---- delete ---- */
+
+static bool delete_parse(struct svc_task *t, struct svc_answer *a)
+{
+	/* Whatever the body says, it is not part of the request. */
+	(void)t;
+	(void)a;
+	return true;
+}
+
+static enum svc_verdict delete_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	struct cmd_topic_delete_if cmd;
+	enum svc_verdict v = svc_write_load_topic(t, txn, a, rc);
+
+	if (v == SVC_VERDICT_OK)
+		v = svc_write_may_manage(t, &w->topic, a);
+	if (v != SVC_VERDICT_OK)
+		return v;
+	cmd = (struct cmd_topic_delete_if){ .name = w->topic.name, .expect_id = w->expect_id };
+	return svc_write_judge(t, txn, CMD_TOPIC_DELETE_IF, &cmd, a, rc);
+}
+
+static void delete_build(struct svc_task *t, struct entry_builder *b)
+{
+	struct cmd_topic_delete_if cmd = { .name = t->write->topic.name, .expect_id = t->write->expect_id };
+
+	entry_builder_add(b, CMD_TOPIC_DELETE_IF, &cmd);
+}
+
+static void delete_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
+{
+	(void)t;
+	a->status = 204;
+	a->index = index;
+}
+
+const struct svc_write_kind svc_topic_delete_kind = {
+	.only_deletes = true,
+	.parse = delete_parse,
+	.check = delete_check,
+	.build = delete_build,
+	.answer = delete_answer,
+};

@@ -1,0 +1,516 @@
+#include "service/write.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/store.h"
+
+static void write_check(struct svc_task *t);
+static void write_propose(struct svc_task *t);
+
+static void note_stage(struct svc_task *t, enum svc_stage stage)
+{
+	uint64_t now = clock_mono_ns();
+
+	svc_note_stage(t->svc, stage, now - t->write->began_ns);
+	t->write->began_ns = now;
+}
+
+/* ---- ends ---- */
+
+void svc_write_drop(struct svc_task *t)
+{
+	if (t->write) {
+		svc_placement_unref(t->write->placement);
+		t->write->placement = NULL;
+	}
+	svc_task_give_name(t);
+}
+
+static void write_answer(struct svc_task *t, struct svc_answer *a)
+{
+	svc_write_drop(t);
+	svc_task_answer(t, a);
+}
+
+static void write_fail(struct svc_task *t, int status, const char *code, const char *outcome, const char *text)
+{
+	struct svc_answer a = { 0 };
+
+	svc_fail_write(&a, status, code, outcome, 0, "%s", text);
+	if (status == 503 && strcmp(outcome, "none") == 0)
+		a.retry_after_s = 1;
+	write_answer(t, &a);
+}
+
+static void write_fail_not_leader(struct svc_task *t)
+{
+	struct svc_answer a = { 0 };
+
+	svc_fail_write(&a, 503, "no_leader", "none", 0,
+	               "this node is not the leader and no other one is known; nothing was done, try again");
+	a.retry_after_s = 1;
+	a.not_leader = true;
+	write_answer(t, &a);
+}
+
+static void write_fail_held_back(struct svc_task *t)
+{
+	struct svc_answer a = { 0 };
+	const struct node_status *st = svc_node_status(t->svc, NULL);
+
+	if (log_allow(&t->svc->gate_log, 60000))
+		log_info("svc.held_back", "msg=\"not using a new raft entry type yet\" cluster_min=%" PRIu32,
+		         st->cluster_min_type);
+	svc_fail_write(&a, 412, "held_back", "none", 0,
+	               "a member of the cluster runs a release that knows entry types up to %" PRIu32
+	               "; this write needs a newer one, upgrade that member first",
+	               st->cluster_min_type);
+	write_answer(t, &a);
+}
+
+static void write_fail_store(struct svc_task *t, int rc)
+{
+	log_error("svc.write", "op=%d code=%s error=\"the replica cannot be read\"", (int)t->rq.op, err_name(rc));
+	write_fail(t, 503, "not_ready", "none", "this node cannot read its replica; ask another node");
+}
+
+/* ---- for the kinds ---- */
+
+enum svc_verdict svc_write_judge(struct svc_task *t, struct store_txn *txn, unsigned type, const void *command,
+                                 struct svc_answer *a, int *rc)
+{
+	struct fsm_hint hint = { "" };
+	struct err e = { 0 };
+	int r = fsm_judge(txn, type, command, clock_wall_ms(), &t->arena, &hint, &e);
+
+	if (r == 0)
+		return SVC_VERDICT_OK;
+	if (r < 0) {
+		*rc = r;
+		return SVC_VERDICT_FAILED;
+	}
+	svc_fail_refusal(a, r, hint.name, fsm_reader_index(&t->svc->reader));
+	return SVC_VERDICT_REFUSED;
+}
+
+enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	struct fsm_topic stored;
+	int r = fsm_get_topic(txn, t->rq.topic, &stored);
+
+	if (r == ERR_NOTFOUND) {
+		svc_fail_refusal(a, FSM_TOPIC_NOT_FOUND, "", fsm_reader_index(&t->svc->reader));
+		return SVC_VERDICT_REFUSED;
+	}
+	if (r == 0) {
+		/* The transaction ends before the write does. */
+		struct str copy = { arena_dup(&t->arena, stored.record.p, stored.record.len), stored.record.len };
+
+		r = record_read_json(&topic_type, copy, &t->arena, &w->topic, NULL, NULL);
+		w->tail = (struct str){ arena_dup(&t->arena, stored.tail.p, stored.tail.len), stored.tail.len };
+	}
+	if (r != 0) {
+		*rc = r;
+		return SVC_VERDICT_FAILED;
+	}
+	w->expect_id = w->topic.id;
+	return SVC_VERDICT_OK;
+}
+
+enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *topic, struct svc_answer *a)
+{
+	const struct svc_principal *p = &t->rq.principal;
+
+	if (p->root || (topic->owner.len > 0 && str_is(topic->owner, p->name)))
+		return SVC_VERDICT_OK;
+	/* Whose the topic is depends on the state as much as whether it is there. */
+	svc_fail_write(a, 403, "forbidden", "none", fsm_reader_index(&t->svc->reader),
+	               "only its owner or an admin may change this topic");
+	return SVC_VERDICT_REFUSED;
+}
+
+bool svc_write_fail_later(struct svc_answer *a, const char *field)
+{
+	svc_fail(a, 400, "bad_field", field, "%s: this release does not take this field yet; leave it out", field);
+	return false;
+}
+
+static bool is_later_field(const char *field)
+{
+	static const char *const later[] = { "replicas", "unclean", "labels" };
+
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		if (strcmp(field, later[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool svc_write_read_body(struct svc_task *t, const struct record_type *type, void *out, struct svc_answer *a)
+{
+	struct record_fault fault = { 0 };
+	struct err e = { 0 };
+
+	if (t->rq.body.len == 0) {
+		svc_fail(a, 400, "bad_json", NULL, "the body is empty; send a JSON object");
+		return false;
+	}
+	if (record_read_json(type, t->rq.body, &t->arena, out, &fault, &e) == 0)
+		return true;
+	if (is_later_field(fault.field) && strcmp(fault.code, "unknown_field") == 0)
+		return svc_write_fail_later(a, fault.field);
+	svc_fail(a, 400, fault.code, fault.field[0] ? fault.field : NULL, "%s", e.msg);
+	return false;
+}
+
+void svc_write_answer_topic(struct svc_task *t, int status, raft_index index, struct svc_answer *a)
+{
+	struct svc *s = t->svc;
+	struct svc_write *w = t->write;
+	struct store_txn *txn;
+	struct fsm_topic stored;
+	struct err e;
+
+	a->index = index;
+	if (fsm_read(&s->reader, &txn, &e) == 0 && fsm_get_topic(txn, w->topic.name, &stored) == 0 &&
+	    stored.changed_index == index) {
+		svc_put_topic_open(&a->body, &stored);
+	} else {
+		/* Something newer has been applied already; what this write left is what it planned. */
+		record_put_json(&topic_type, &w->topic, &a->body);
+		a->body.len--;
+		buf_put(&a->body, w->tail.p, w->tail.len);
+	}
+	buf_putc(&a->body, '}');
+	svc_answer_json(a, status);
+}
+
+/* ---- confirming a refusal ---- */
+
+static void on_confirm_applied(struct svc_task *t, enum svc_wake why)
+{
+	if (why == SVC_WAKE_TIMEOUT) {
+		write_fail(t, 503, "no_leader", "none",
+		           "this node did not apply what is committed in time; nothing was done");
+		return;
+	}
+	note_stage(t, SVC_STAGE_CONFIRM);
+	t->write->is_confirmed = true;
+	write_check(t);
+}
+
+static void on_confirm_read(struct svc_task *t, enum svc_wake why)
+{
+	int code = why == SVC_WAKE_COMPLETED ? t->completion.code : ERR_TIMEOUT;
+
+	if (code == ERR_FULL) {
+		write_fail(t, 503, "overloaded", "none",
+		           "too many requests wait on the leader; nothing was done, try again");
+		return;
+	}
+	if (code == ERR_NOT_LEADER) {
+		write_fail_not_leader(t);
+		return;
+	}
+	if (code != 0) {
+		write_fail(t, 503, "no_leader", "none",
+		           "no majority confirmed that this node leads; nothing was done, try again");
+		return;
+	}
+	t->write->confirmed = t->completion.index;
+	t->resume = on_confirm_applied;
+	svc_task_wait_applied(t, t->completion.index, SVC_CONFIRM_MS);
+}
+
+/* `a` says why not, as of a state that may be behind: it is thrown away and judged again. */
+static void write_confirm(struct svc_task *t, struct svc_answer *a)
+{
+	buf_fini(&a->body);
+	t->resume = on_confirm_read;
+	svc_task_wait_read(t, SVC_CONFIRM_MS);
+}
+
+/* ---- check ---- */
+
+static bool has_room(struct svc_task *t)
+{
+	struct store_space space;
+
+	store_get_space(fsm_store(t->svc->shared->fsm), &space);
+	uint64_t limit = space.limit_bytes + (t->write->kind->only_deletes ? space.reserve_bytes : 0);
+
+	return space.used_bytes < limit;
+}
+
+static void on_placed(struct svc_task *t, enum svc_wake why)
+{
+	struct svc_answer a = { 0 };
+
+	note_stage(t, SVC_STAGE_PLACE);
+	if (!svc_place_take(t, why == SVC_WAKE_REACHED, &a)) {
+		write_answer(t, &a);
+		return;
+	}
+	write_propose(t);
+}
+
+static void write_go_on(struct svc_task *t)
+{
+	struct svc_write *w = t->write;
+
+	note_stage(t, SVC_STAGE_CHECK);
+	if (!has_room(t)) {
+		write_fail(t, 503, "storage_full", "none",
+		           "the metadata store of the leader is full; delete topics, or give it a larger map or disk");
+		return;
+	}
+	if (w->want_count == 0 || !svc_place_ask(t)) {
+		write_propose(t);
+		return;
+	}
+	t->resume = on_placed;
+	svc_task_wait_place(t, SVC_PLACE_WAIT_MS);
+}
+
+/* Before its term's first entry is applied, a new leader's state may lack entries that are committed. */
+static void on_term_applied(struct svc_task *t, enum svc_wake why)
+{
+	if (why == SVC_WAKE_TIMEOUT) {
+		write_fail(t, 503, "not_ready", "none",
+		           "the new leader has not yet applied what came before its term; nothing was done, try again");
+		return;
+	}
+	write_check(t);
+}
+
+static void write_check(struct svc_task *t)
+{
+	const struct node_status *st = svc_node_status(t->svc, NULL);
+	struct svc_write *w = t->write;
+	struct svc_answer a = { 0 };
+	struct store_txn *txn;
+	struct err e = { 0 };
+	int rc = 0;
+
+	if (st->stopped[0] != '\0') {
+		write_fail(t, 503, "stopped", "none", "this node stopped applying; nothing was done, ask another node");
+		return;
+	}
+	if (st->role != RAFT_LEADER || !node_is_leader(t->svc->shared->node)) {
+		write_fail_not_leader(t);
+		return;
+	}
+	w->term = st->term;
+	if (st->term_start == 0 || svc_applied_index(t->svc) < st->term_start) {
+		t->resume = on_term_applied;
+		svc_task_wait_applied(t, st->term_start ? st->term_start : st->last_index + 1, SVC_TERM_WAIT_MS);
+		return;
+	}
+	if (fsm_read(&t->svc->reader, &txn, &e) != 0) {
+		write_fail(t, 503, "not_ready", "none", "the replica is being replaced; nothing was done, try again");
+		return;
+	}
+	w->want_count = 0;
+	w->unplaced[0] = '\0';
+	switch (w->kind->check(t, txn, &a, &rc)) {
+	case SVC_VERDICT_OK: write_go_on(t); return;
+	case SVC_VERDICT_REFUSED:
+		if (w->is_confirmed && fsm_reader_index(&t->svc->reader) >= w->confirmed)
+			write_answer(t, &a);
+		else
+			write_confirm(t, &a);
+		return;
+	case SVC_VERDICT_FAILED: break;
+	}
+	if (rc == 0) {
+		write_answer(t, &a);
+		return;
+	}
+	buf_fini(&a.body);
+	write_fail_store(t, rc);
+}
+
+/* ---- propose and what comes of it ---- */
+
+static void answer_applied(struct svc_task *t)
+{
+	struct svc_answer a = { 0 };
+
+	t->write->kind->answer(t, t->completion.index, &a);
+	write_answer(t, &a);
+}
+
+/* The first command is the write itself, each further one a placement. An entry is refused whole. */
+static const struct svc_want *refused_want(const struct svc_write *w, uint64_t command)
+{
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < w->want_count; i++) {
+		if (w->wants[i].owner.len > 0 && ++at == command)
+			return &w->wants[i];
+	}
+	return NULL;
+}
+
+static bool is_avoided(const struct svc_write *w, struct str owner)
+{
+	for (size_t i = 0; i < w->avoid_count; i++) {
+		if (str_eq(w->avoid[i], owner))
+			return true;
+	}
+	return false;
+}
+
+/* Once the placer is asked again without that owner; after that whatever is refused is left to the sweep. */
+static void retry_placement(struct svc_task *t, const struct svc_want *refused, int refusal)
+{
+	struct svc_write *w = t->write;
+	uint32_t partition = refused->partition;
+
+	if (refusal == FSM_PARTITION_ASSIGNED) {
+		/* It has an owner: nothing is left to do for it. */
+		w->left_out[partition] = true;
+	} else {
+		if (w->avoid_count < TOPIC_PARTITIONS_MAX && !is_avoided(w, refused->owner))
+			w->avoid[w->avoid_count++] = refused->owner;
+		if (++w->place_tries > 1)
+			w->left_out[partition] = true;
+	}
+	write_check(t);
+}
+
+static void refused_at_apply(struct svc_task *t)
+{
+	struct svc_write *w = t->write;
+	int refusal = t->completion.code;
+	const struct svc_want *want = refused_want(w, t->completion.detail);
+	struct svc_answer a = { 0 };
+
+	/* What is wrong with a placement is the owner, or that somebody was quicker; anything else is the topic. */
+	if (want && refusal != FSM_TOPIC_NOT_FOUND && refusal != FSM_TOPIC_CHANGED) {
+		retry_placement(t, want, refusal);
+		return;
+	}
+	if (refusal == FSM_TOPIC_CHANGED && w->changed_tries++ == 0) {
+		write_check(t);
+		return;
+	}
+	svc_fail_refusal(&a, refusal, "", t->completion.index);
+	write_answer(t, &a);
+}
+
+static void on_proposed(struct svc_task *t, enum svc_wake why)
+{
+	int code = t->completion.code;
+
+	assert(why == SVC_WAKE_COMPLETED);
+	(void)why;
+	note_stage(t, SVC_STAGE_COMMIT);
+	if (code == 0)
+		answer_applied(t);
+	else if (code > 0)
+		refused_at_apply(t);
+	else if (code == ERR_NOT_LEADER)
+		write_fail_not_leader(t);
+	else if (code == ERR_FULL)
+		write_fail(t, 503, "overloaded", "none",
+		           "too many writes wait on the leader; nothing was done, try again");
+	else if (code == ERR_VERSION)
+		write_fail_held_back(t);
+	else if (code == ERR_STOPPED)
+		write_fail(t, 503, "stopped", "none", "this node stopped applying; nothing was done, ask another node");
+	else
+		write_fail(t, 503, "outcome_unknown", "unknown",
+		           "leadership was lost while the write was under way; look before you repeat it");
+}
+
+static void write_propose(struct svc_task *t)
+{
+	struct svc_write *w = t->write;
+	struct entry_builder b;
+	struct entry_header h = {
+		.actor = t->rq.principal.anonymous ? STR_LIT("anonymous") : str_of(t->rq.principal.name),
+		.origin = str_of(t->rq.origin),
+	};
+	struct node_proposal p = { .reply = svc_task_reply_to(t), .term = w->term };
+	struct err e = { 0 };
+	int rc;
+
+	entry_builder_init(&b);
+	w->kind->build(t, &b);
+	p.max_type = b.max_type;
+	rc = entry_builder_finish(&b, &h, &p.entry, &e);
+	entry_builder_fini(&b);
+	if (rc != 0) {
+		/* A body of at most 1 MiB makes no entry of 2 MiB, and names were checked: this is a fault of this
+		 * program. */
+		log_error("svc.write", "op=%d code=%s error=\"%s\"", (int)t->rq.op, err_name(rc), e.msg);
+		write_fail(t, 413, "too_large", "none", "the write does not fit into one log entry");
+		return;
+	}
+	t->resume = on_proposed;
+	if (!node_propose(t->svc->shared->node, &p)) {
+		write_fail(t, 503, "overloaded", "none",
+		           "too many writes wait on the leader; nothing was done, try again");
+		return;
+	}
+	svc_task_wait_proposal(t);
+}
+
+/* ---- the beginning ---- */
+
+static void on_name(struct svc_task *t, enum svc_wake why)
+{
+	if (why == SVC_WAKE_TIMEOUT) {
+		write_fail(t, 503, "overloaded", "none",
+		           "too many writes to this topic wait for each other; nothing was done, try again");
+		return;
+	}
+	write_check(t);
+}
+
+static const struct svc_write_kind *kind_of(enum svc_op op)
+{
+	switch (op) {
+	case SVC_TOPIC_CREATE: return &svc_topic_create_kind;
+	case SVC_TOPIC_ALTER: return &svc_topic_alter_kind;
+	case SVC_TOPIC_DELETE: return &svc_topic_delete_kind;
+	default: return NULL;
+	}
+}
+
+bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
+{
+	struct svc_task *t = svc_task_new(s);
+	struct svc_answer a = { 0 };
+
+	if (!t)
+		return false;
+	t->rq = *rq;
+	t->done = done;
+	t->arg = arg;
+	t->write = arena_zalloc(&t->arena, sizeof(*t->write));
+	t->write->kind = kind_of(rq->op);
+	t->write->began_ns = clock_mono_ns();
+	assert(t->write->kind);
+	/* Elsewhere the body would be judged by another release than the leader's. */
+	if (!node_is_leader(s->shared->node)) {
+		write_fail_not_leader(t);
+		return true;
+	}
+	if (!t->write->kind->parse(t, &a)) {
+		write_answer(t, &a);
+		return true;
+	}
+	if (t->write->kind->takes_name) {
+		t->resume = on_name;
+		svc_task_wait_name(t, rq->topic, SVC_NAME_WAIT_MS);
+	} else {
+		write_check(t);
+	}
+	return true;
+}

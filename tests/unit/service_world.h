@@ -1,0 +1,431 @@
+/* tests/unit/service_world.h - the service over a real state machine and a node that the test plays.
+ *
+ * The functions of node/node.h are defined here, so libnode stays out of the program. Proposals and read questions wait
+ * in the world until the test says what becomes of them: applied, refused by what stands there by then, lost.
+ * Everything runs on one thread. For one .c file each.
+ */
+#ifndef TESTS_UNIT_SERVICE_WORLD_H
+#define TESTS_UNIT_SERVICE_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "fsm/fsm.h"
+#include "model/entry.h"
+#include "model/records.h"
+#include "service/hooks.h"
+#include "service/service.h"
+
+#define UNUSED __attribute__((unused))
+#define S(text) STR_LIT(text)
+#define WORLD_QUEUE 64
+
+/* What the tests look at in an answer, copied. */
+struct answered {
+	unsigned count;
+	int status;
+	char code[64];
+	char body[65536];
+	raft_index index;
+	bool not_leader, not_applied;
+	uint32_t retry_after_s;
+};
+
+struct node {
+	char dir[64];
+	struct fsm *fsm;
+	struct svc_shared *shared;
+	struct svc *svc[2]; /* two http threads' */
+	struct wake wake[2];
+	struct node_status status;
+	uint64_t version;
+	bool caught_up;
+	int64_t contact_ms;
+	raft_index index; /* of the last entry applied */
+	struct node_proposal proposals[WORLD_QUEUE];
+	size_t proposal_count;
+	struct node_reply_to reads[WORLD_QUEUE];
+	size_t read_count;
+	bool queue_full; /* node_propose and node_ask_read answer false */
+	struct svc_placement *placements[WORLD_QUEUE];
+	size_t placement_count;
+	bool placer_refuses;
+};
+
+static struct node world;
+
+/* ---- node/node.h, played ---- */
+
+struct fsm *node_fsm(struct node *n)
+{
+	return n->fsm;
+}
+
+void node_add_watcher(struct node *n, struct node_watcher *w)
+{
+	(void)n;
+	(void)w;
+}
+
+uint64_t node_status_version(const struct node *n)
+{
+	return n->version;
+}
+
+void node_get_status(const struct node *n, struct node_status *out)
+{
+	*out = n->status;
+}
+
+bool node_is_leader(const struct node *n)
+{
+	return n->status.role == RAFT_LEADER;
+}
+
+raft_term node_term(const struct node *n)
+{
+	return n->status.term;
+}
+
+int64_t node_contact_age_ms(const struct node *n)
+{
+	return n->contact_ms;
+}
+
+bool node_is_caught_up(const struct node *n, char *why, size_t cap)
+{
+	if (why)
+		snprintf(why, cap, "%s", n->caught_up ? "" : "behind");
+	return n->caught_up;
+}
+
+bool node_propose(struct node *n, const struct node_proposal *p)
+{
+	if (n->queue_full) {
+		slab_unref(p->entry);
+		return false;
+	}
+	assert_true(n->proposal_count < WORLD_QUEUE);
+	n->proposals[n->proposal_count++] = *p;
+	return true;
+}
+
+bool node_ask_read(struct node *n, struct node_reply_to reply)
+{
+	if (n->queue_full)
+		return false;
+	assert_true(n->read_count < WORLD_QUEUE);
+	n->reads[n->read_count++] = reply;
+	return true;
+}
+
+/* ---- what the test does in the node's place ---- */
+
+static UNUSED void complete(const struct node_reply_to *to, int code, raft_index index, uint64_t detail)
+{
+	struct node_completion c = { to->slot, to->generation, code, index, detail };
+
+	if (to->queue)
+		assert_true(queue_put(to->queue, &c));
+}
+
+static UNUSED void turn(void)
+{
+	for (int i = 0; i < 2; i++)
+		svc_turn(world.svc[i], clock_mono_ms());
+}
+
+/* Applies an entry; its refusal, 0 if none. */
+static UNUSED int apply_entry(struct slab *slab, uint64_t *command)
+{
+	struct fsm_result result;
+	struct err e = { 0 };
+
+	entry_stamp_time(slab, 1700000000000 + world.index * 1000);
+	struct entry en = { .index = world.index + 1,
+		            .term = world.status.term,
+		            .kind = ENTRY_COMMAND,
+		            .len = (uint32_t)slab->len,
+		            .data = slab->data,
+		            .slab = slab };
+
+	if (fsm_apply(world.fsm, &en, 1, &result, &e) != 0)
+		fail_msg("%s", e.msg);
+	world.index++;
+	world.status.commit_index = world.status.last_index = world.index;
+	world.version++;
+	if (command)
+		*command = result.command;
+	return result.refusal;
+}
+
+static UNUSED void drop_proposal(size_t i)
+{
+	memmove(&world.proposals[i], &world.proposals[i + 1],
+	        (world.proposal_count - i - 1) * sizeof(world.proposals[0]));
+	world.proposal_count--;
+}
+
+/* Commits and applies the oldest proposal, and lets the service see it. */
+static UNUSED void commit_one(void)
+{
+	assert_true(world.proposal_count > 0);
+	struct node_proposal p = world.proposals[0];
+	uint64_t command = 0;
+	int refusal = apply_entry(p.entry, &command);
+
+	drop_proposal(0);
+	complete(&p.reply, refusal, world.index, command);
+	slab_unref(p.entry);
+	turn();
+}
+
+/* The oldest proposal comes to nothing. */
+static UNUSED void fail_one(int code)
+{
+	assert_true(world.proposal_count > 0);
+	struct node_proposal p = world.proposals[0];
+
+	drop_proposal(0);
+	complete(&p.reply, code, 0, 0);
+	slab_unref(p.entry);
+	turn();
+}
+
+static UNUSED void answer_read(int code, raft_index index)
+{
+	assert_true(world.read_count > 0);
+	struct node_reply_to to = world.reads[0];
+
+	memmove(&world.reads[0], &world.reads[1], (world.read_count - 1) * sizeof(world.reads[0]));
+	world.read_count--;
+	complete(&to, code, index, 0);
+	turn();
+}
+
+/* Something that somebody else put into the log. */
+static UNUSED int apply_command(enum command_type type, const void *payload)
+{
+	const struct entry_header h = { .actor = S("else"), .origin = S("n2") };
+	struct entry_builder b;
+	struct slab *slab;
+
+	entry_builder_init(&b);
+	entry_builder_add(&b, type, payload);
+	assert_int_equal(entry_builder_finish(&b, &h, &slab, NULL), 0);
+	entry_builder_fini(&b);
+	int refusal = apply_entry(slab, NULL);
+
+	slab_unref(slab);
+	return refusal;
+}
+
+static UNUSED void add_member(const char *id, bool alive)
+{
+	struct member m = { .id = str_of(id),
+		            .addr = S("127.0.0.1:1"),
+		            .cluster_addr = S("127.0.0.1:2"),
+		            .status = S(MEMBER_ALIVE),
+		            .last_heartbeat = 1700000000,
+		            .build = S("test"),
+		            .entry_types = COMMAND_MAX };
+	struct cmd_name dead = { .name = m.id };
+
+	assert_int_equal(apply_command(CMD_MEMBER_JOIN, &m), 0);
+	if (!alive)
+		assert_int_equal(apply_command(CMD_MEMBER_DEAD, &dead), 0);
+}
+
+static UNUSED void remove_member(const char *id)
+{
+	struct cmd_member_at c = { .id = str_of(id), .at = 1700000001 };
+
+	assert_int_equal(apply_command(CMD_MEMBER_REMOVE, &c), 0);
+}
+
+static UNUSED void lead(bool yes)
+{
+	world.status.role = yes ? RAFT_LEADER : RAFT_FOLLOWER;
+	world.status.term++;
+	world.status.term_start = yes ? world.index : 0;
+	snprintf(world.status.leader, sizeof(world.status.leader), "%s", yes ? "n1" : "");
+	world.version++;
+}
+
+/* ---- the placer, played ---- */
+
+static UNUSED bool take_placement(void *arg, struct svc_placement *p)
+{
+	(void)arg;
+	if (world.placer_refuses)
+		return false;
+	assert_true(world.placement_count < WORLD_QUEUE);
+	world.placements[world.placement_count++] = p;
+	return true;
+}
+
+/* Answers the oldest question: partition i goes to names[i % n]. */
+static UNUSED void place_with(enum svc_place_result result, const char *const *names, size_t n)
+{
+	assert_true(world.placement_count > 0);
+	struct svc_placement *p = world.placements[0];
+
+	memmove(&world.placements[0], &world.placements[1], (world.placement_count - 1) * sizeof(world.placements[0]));
+	world.placement_count--;
+	p->result = result;
+	if (n > 0) {
+		p->owners = arena_zalloc(&p->arena, p->partition_count * sizeof(*p->owners));
+		for (size_t i = 0; i < p->partition_count; i++) {
+			const char *name = names[i % n];
+
+			p->owners[i] = (struct str){ arena_strdup(&p->arena, name), strlen(name) };
+		}
+	}
+	complete(&p->reply, 0, 0, 0);
+	svc_placement_unref(p);
+	turn();
+}
+
+/* ---- asking ---- */
+
+static UNUSED void on_done(void *arg, struct svc_answer *a)
+{
+	struct answered *to = arg;
+
+	to->count++;
+	to->status = a->status;
+	snprintf(to->code, sizeof(to->code), "%s", a->code ? a->code : "");
+	snprintf(to->body, sizeof(to->body), "%.*s", (int)a->body.len, a->body.data ? (const char *)a->body.data : "");
+	to->index = a->index;
+	to->not_leader = a->not_leader;
+	to->not_applied = a->not_applied;
+	to->retry_after_s = a->retry_after_s;
+}
+
+static UNUSED struct svc_request request_of(enum svc_op op, const char *topic, const char *body)
+{
+	struct svc_request rq = { .op = op, .grant = SVC_GRANT_ANY, .partition = -1, .limit = SVC_LIMIT_DEFAULT };
+
+	rq.principal.anonymous = rq.principal.root = true;
+	snprintf(rq.principal.name, sizeof(rq.principal.name), "anonymous");
+	snprintf(rq.origin, sizeof(rq.origin), "n1");
+	if (topic)
+		rq.topic = str_of(topic);
+	if (body)
+		rq.body = str_of(body);
+	return rq;
+}
+
+/* `body` and `topic` must live until the answer. */
+static UNUSED void ask_on(int thread, enum svc_op op, const char *topic, const char *body, struct answered *to)
+{
+	struct svc_request rq = request_of(op, topic, body);
+
+	memset(to, 0, sizeof(*to));
+	svc_run(world.svc[thread], &rq, on_done, to);
+}
+
+static UNUSED void ask(enum svc_op op, const char *topic, const char *body, struct answered *to)
+{
+	ask_on(0, op, topic, body, to);
+}
+
+static UNUSED void assert_answer(const struct answered *a, int status, const char *code)
+{
+	assert_int_equal(a->count, 1);
+	if (a->status != status || strcmp(a->code, code) != 0)
+		fail_msg("answered %d %s: %s", a->status, a->code, a->body);
+}
+
+static UNUSED void assert_holds(const struct answered *a, const char *text)
+{
+	if (!strstr(a->body, text))
+		fail_msg("no %s in %s", text, a->body);
+}
+
+/* A topic as if created long ago. */
+static UNUSED void make_topic(const char *name)
+{
+	struct answered a;
+	char body[128];
+
+	snprintf(body, sizeof(body), "{\"name\":\"%s\"}", name);
+	svc_set_placer(NULL, NULL);
+	ask(SVC_TOPIC_CREATE, NULL, body, &a);
+	commit_one();
+	assert_answer(&a, 201, "");
+	svc_set_placer(take_placement, NULL);
+}
+
+/* ---- beginning and end ---- */
+
+static UNUSED int world_setup(void **state)
+{
+	struct fsm_options fo = { .store = { .map_bytes = 1u << 28 } };
+	struct err e = { 0 };
+
+	(void)state;
+	log_configure(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	memset(&world, 0, sizeof(world));
+	snprintf(world.dir, sizeof(world.dir), "/tmp/veena-svc-XXXXXX");
+	assert_non_null(mkdtemp(world.dir));
+	fo.store.dir = world.dir;
+	if (fsm_open(&fo, &world.fsm, &e) != 0)
+		fail_msg("%s", e.msg);
+	snprintf(world.status.id, sizeof(world.status.id), "n1");
+	world.status.cluster_id = 0x1234;
+	world.status.configured = true;
+	world.status.cluster_min_type = COMMAND_MAX;
+	world.status.conf.count = 1;
+	world.status.conf.servers[0] = (struct raft_server){ .id = 7, .voter = true, .name = "n1" };
+	world.caught_up = true;
+	world.version = 1;
+	lead(true);
+	add_member("n1", true);
+	lead(true);
+	world.shared = svc_shared_new(&(struct svc_shared_options){
+	    .node = &world, .data_dir = world.dir, .build = "test", .max_entry_type = COMMAND_MAX });
+	for (int i = 0; i < 2; i++) {
+		wake_init(&world.wake[i]);
+		world.svc[i] = svc_new(world.shared, 16, &world.wake[i]);
+	}
+	svc_set_placer(take_placement, NULL);
+	return 0;
+}
+
+static UNUSED int world_teardown(void **state)
+{
+	char command[96];
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		svc_free(world.svc[i]);
+	for (size_t i = 0; i < world.placement_count; i++)
+		svc_placement_unref(world.placements[i]);
+	for (size_t i = 0; i < world.proposal_count; i++)
+		slab_unref(world.proposals[i].entry);
+	for (int i = 0; i < 2; i++)
+		wake_fini(&world.wake[i]);
+	svc_shared_free(world.shared);
+	assert_int_equal(fsm_close(world.fsm, true, NULL), 0);
+	slab_drain_pool();
+	snprintf(command, sizeof(command), "rm -rf %s", world.dir);
+	assert_int_equal(system(command), 0);
+	return 0;
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+
+#endif /* TESTS_UNIT_SERVICE_WORLD_H */

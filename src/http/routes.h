@@ -18,22 +18,27 @@ struct http_call; /* http/call.h: one request on its way through a handler */
 
 enum http_verb { HTTP_VERB_GET, HTTP_VERB_POST, HTTP_VERB_PUT, HTTP_VERB_PATCH, HTTP_VERB_DELETE, HTTP_VERB_END };
 
+#define HTTP_ROUTES_MAX 64 /* bound of the statistics' table */
+
+extern const char *const http_verb_names[HTTP_VERB_END];
+
 enum http_route_flag {
 	HTTP_READ = 1,  /* answered from this replica: 503 not_ready without one, min_index, the reads' headers */
 	HTTP_WRITE = 2, /* runs on the leader: forwarded from elsewhere; every 5xx has an outcome */
-	HTTP_PLAIN = 4, /* neither: health, metrics, barrier */
+	HTTP_PLAIN = 4, /* neither: status, health, metrics, barrier */
 };
 
 #define HTTP_ARGS_MAX 3 /* braces in one path */
 
 struct http_route {
 	enum http_verb verb;
-	const char *path;      /* "/v1/topics/{topic}" */
+	const char *path; /* "/v1/topics/{topic}" */
 	enum svc_op op;
 	enum svc_grant grant;
-	unsigned flags;        /* enum http_route_flag */
-	const char *params;    /* query parameters it takes, blank-separated; "" none */
-	void (*run)(struct http_call *c); /* reads parameters into c->rq; NULL: there are none to read */
+	unsigned flags;     /* enum http_route_flag */
+	const char *params; /* query parameters it takes, blank-separated; "" none */
+	/* Reads path and query into c->rq; false: `a` says why not. NULL: there is nothing to read. */
+	bool (*read)(struct http_call *c, struct svc_answer *a);
 };
 
 extern const struct http_route http_routes[];

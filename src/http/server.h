@@ -26,23 +26,23 @@ struct http_thread;
 
 /* Times in milliseconds; 0 takes the default. Strings and pointers are borrowed for the server's life. */
 struct http_options {
-	int listen_fd;             /* bound and listening, non-blocking, close-on-exec; the caller closes it at the end */
+	int listen_fd; /* bound and listening, non-blocking, close-on-exec; the caller closes it at the end */
 	struct node *node;
-	struct pool *pool;         /* name look-ups of the forward links */
+	struct pool *pool; /* name look-ups of the forward links */
 	const char *node_id;
-	const char *data_dir;      /* for the disk's figures in /v1/status */
+	const char *data_dir; /* for the disk's figures in /v1/status */
 	const char *build;
 	uint32_t max_entry_type;
-	const uint8_t *secret;     /* cluster secret for forward links; NULL = none */
+	const uint8_t *secret; /* cluster secret for forward links; NULL = none */
 	size_t secret_len;
-	size_t thread_count;       /* how many threads will be made */
-	size_t connections_max;    /* all threads together; 0 = http_default_connections() */
-	uint32_t request_ms;       /* first byte of a request until its last, default 10 000 */
-	uint32_t write_ms;         /* an answer until its last byte is taken by the client, default 30 000 */
-	uint32_t idle_ms;          /* between requests, default 60 000 */
-	uint32_t stop_ms;          /* bound on finishing answers at a stop, default 10 000 */
-	uint32_t leader_wait_ms;   /* a write without a known leader waits, default 1000 */
-	uint32_t forward_ms;       /* longest wait for a forwarded answer, default 15 000 */
+	size_t thread_count;     /* how many threads will be made */
+	size_t connections_max;  /* all threads together; 0 = http_default_connections() */
+	uint32_t request_ms;     /* first byte of a request until its last, default 10 000 */
+	uint32_t write_ms;       /* an answer until its last byte is taken by the client, default 30 000 */
+	uint32_t idle_ms;        /* between requests, default 60 000 */
+	uint32_t stop_ms;        /* bound on finishing answers at a stop, default 10 000 */
+	uint32_t leader_wait_ms; /* a write without a known leader waits, default 1000 */
+	uint32_t forward_ms;     /* longest wait for a forwarded answer, default 15 000 */
 };
 
 size_t http_default_connections(void); /* 4096, or what the descriptor limit leaves after HTTP_RESERVED_FDS */

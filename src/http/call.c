@@ -1,0 +1,289 @@
+/* The path of every request: route, authenticate, content type, parameters, then the service - here or on the leader.
+ *
+ * What can be refused without any state is refused on the node the client spoke to, in this order: 404/405, 401, 415,
+ * 400 for headers and parameters. Bodies are read by the service, on the leader.
+ */
+#include "http/call.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "http/forward.h"
+#include "http/thread.h"
+
+/* ---- the ends ---- */
+
+static void log_access(const struct http_call *c, const struct svc_answer *a, uint64_t ns)
+{
+	char target[256];
+
+	if (!log_enabled(LOG_LEVEL_DEBUG))
+		return;
+	log_quote(target, sizeof(target), c->target.p, c->target.len);
+	log_debug("http.access",
+	          "peer=%s method=%s target=%s status=%d bytes=%zu us=%" PRIu64 " index=%" PRIu64 " forwarded=%s",
+	          c->rq.peer, c->is_head ? "HEAD" : http_verb_names[c->verb], target, a->status, a->body.len, ns / 1000,
+	          a->index, c->forwarded ? "yes" : "no");
+}
+
+void http_call_finish(struct http_call *c, struct svc_answer *a)
+{
+	uint64_t ns = clock_mono_ns() - c->started_ns;
+
+	http_stats_answer(&c->thread->stats, c->match.route, a->status, ns);
+	if (c->match.route && c->match.route->flags & HTTP_WRITE)
+		svc_note_stage(c->thread->svc, SVC_STAGE_TOTAL, ns);
+	log_access(c, a, ns);
+	c->finish(c, a);
+}
+
+void http_call_clear(struct http_call *c)
+{
+	if (c->arena.used > 0 || c->arena.first)
+		arena_fini(&c->arena);
+	c->param_count = 0;
+}
+
+static void finish_failed(struct http_call *c, struct svc_answer *a)
+{
+	http_call_finish(c, a);
+	buf_fini(&a->body);
+}
+
+/* ---- what is refused before the service ---- */
+
+/* application/json, with or without parameters; application/octet-stream for Narad's clients. */
+static bool is_json_type(struct str v)
+{
+	static const char *const types[] = { "application/json", "application/octet-stream" };
+	const char *semi = v.len ? memchr(v.p, ';', v.len) : NULL;
+
+	if (semi)
+		v.len = (size_t)(semi - v.p);
+	while (v.len > 0 && (v.p[v.len - 1] == ' ' || v.p[v.len - 1] == '\t'))
+		v.len--;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (v.len == strlen(types[i]) && strncasecmp(v.p, types[i], v.len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A browser can be made to send a form or text across sites, but neither this type nor this header without asking. */
+static bool check_content_type(const struct http_call *c, struct svc_answer *a)
+{
+	if (c->verb == HTTP_VERB_GET || c->verb == HTTP_VERB_DELETE || c->fields[HTTP_FIELD_CLIENT].p ||
+	    is_json_type(c->fields[HTTP_FIELD_CONTENT_TYPE]))
+		return true;
+	svc_fail(a, 415, "content_type", NULL,
+	         "this request needs Content-Type: application/json or an X-Veena-Client header");
+	return false;
+}
+
+/* What a client asks for and this release does not do is refused: to ignore a precondition would be to break it. */
+static bool check_fields(const struct http_call *c, struct svc_answer *a)
+{
+	static const struct {
+		enum http_field field;
+		const char *name;
+	} later[] = {
+		{ HTTP_FIELD_IF_MATCH, "If-Match" },
+		{ HTTP_FIELD_IF_NONE_MATCH, "If-None-Match" },
+		{ HTTP_FIELD_IDEMPOTENCY_KEY, "Idempotency-Key" },
+	};
+
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		if (c->fields[later[i].field].p) {
+			svc_fail(a, 400, "bad_parameter", later[i].name, "this release does not take the header %s yet",
+			         later[i].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool names_param(const char *list, struct str key)
+{
+	for (const char *p = list; *p;) {
+		size_t n = strcspn(p, " ");
+
+		if (n == key.len && memcmp(p, key.p, n) == 0)
+			return true;
+		p += n;
+		p += strspn(p, " ");
+	}
+	return false;
+}
+
+/* Text from outside inside a message: what is not printable is escaped, what is long is cut. */
+static const char *shown(char *out, size_t cap, struct str s)
+{
+	return log_quote(out, cap, s.p, s.len < 64 ? s.len : 64);
+}
+
+static bool check_params(struct http_call *c, struct str query, struct svc_answer *a)
+{
+	struct str bad = { "", 0 };
+	char name[96];
+
+	if (!http_query_parse(query, &c->arena, c->params, &c->param_count, &bad)) {
+		shown(name, sizeof(name), bad);
+		return http_call_bad_param(a, name,
+		                           "the query cannot be read at '%s': it is not percent-encoded UTF-8, stands "
+		                           "twice, or is one of more than %d",
+		                           name, HTTP_PARAMS_MAX);
+	}
+	for (size_t i = 0; i < c->param_count; i++) {
+		if (!names_param(c->match.route->params, c->params[i].key)) {
+			shown(name, sizeof(name), c->params[i].key);
+			return http_call_bad_param(a, name, "this path does not take the query parameter '%s'", name);
+		}
+	}
+	return true;
+}
+
+static bool read_min_index(struct http_call *c, struct svc_answer *a)
+{
+	struct str v = http_call_param(c, "min_index");
+
+	if (v.p && !u64_parse(v, &c->rq.min_index))
+		return http_call_bad_param(a, "min_index", "min_index is a log index, a number without sign");
+	return true;
+}
+
+static bool find_route(struct http_call *c, struct str path, struct svc_answer *a)
+{
+	char name[96];
+
+	http_route_find(c->verb, path, &c->match);
+	if (c->match.route)
+		return true;
+	shown(name, sizeof(name), path);
+	if (c->match.path_known) {
+		char allow[64];
+
+		svc_fail(a, 405, "method_not_allowed", NULL, "%s is not served at %s; allowed: %s",
+		         http_verb_names[c->verb], name, http_allow_text(c->match.allowed, allow, sizeof(allow)));
+		a->allowed = c->match.allowed;
+		return false;
+	}
+	svc_fail(a, 404, "no_such_path", NULL, "nothing is served at %s", name);
+	return false;
+}
+
+/* Everything up to the service; false: `a` is the answer. */
+static bool prepare(struct http_call *c, struct svc_answer *a)
+{
+	const char *mark = c->target.len ? memchr(c->target.p, '?', c->target.len) : NULL;
+	struct str path = { c->target.p, mark ? (size_t)(mark - c->target.p) : c->target.len };
+	struct str query = mark ? (struct str){ mark + 1, c->target.len - path.len - 1 } : (struct str){ "", 0 };
+
+	if (!find_route(c, path, a))
+		return false;
+	c->rq.op = c->match.route->op;
+	c->rq.grant = c->match.route->grant;
+	if (c->overloaded) {
+		svc_fail_write(a, 503, "overloaded", "none", 0, "too many answers wait to be taken by their clients");
+		a->retry_after_s = 1;
+		return false;
+	}
+	return check_content_type(c, a) && check_fields(c, a) && check_params(c, query, a) && read_min_index(c, a) &&
+	       (!c->match.route->read || c->match.route->read(c, a));
+}
+
+/* ---- running ---- */
+
+static void on_answer(void *arg, struct svc_answer *a)
+{
+	struct http_call *c = arg;
+
+	/* Leadership moved on while it waited, and nothing has happened: it may still go where the leader is now. */
+	if (a->not_leader && !c->forwarded && http_forward_may_wait(c)) {
+		http_forward_again(c);
+		return;
+	}
+	if (c->rq.op == SVC_METRICS && a->status == 200)
+		http_stats_write(c->thread->server, &a->body);
+	http_call_finish(c, a);
+}
+
+void http_call_run(struct http_call *c)
+{
+	svc_run(c->thread->svc, &c->rq, on_answer, c);
+}
+
+void http_call_start(struct http_call *c)
+{
+	struct svc_answer a = { 0 };
+
+	c->started_ns = clock_mono_ns();
+	memset(&c->match, 0, sizeof(c->match));
+	memset(&c->fwd, 0, sizeof(c->fwd));
+	c->param_count = 0;
+	c->rq.grant = SVC_GRANT_ANY;
+	c->rq.topic = (struct str){ NULL, 0 };
+	c->rq.partition = -1;
+	c->rq.limit = SVC_LIMIT_DEFAULT;
+	c->rq.min_index = 0;
+	c->rq.page_token = c->rq.prefix = c->rq.owner = c->rq.target = c->rq.replica = c->rq.member = c->rq.state =
+	    c->rq.role = c->rq.tag_key = c->rq.tag_value = (struct str){ NULL, 0 };
+	if (!prepare(c, &a)) {
+		finish_failed(c, &a);
+		return;
+	}
+	if (c->match.route->flags & HTTP_WRITE && !c->forwarded && !node_is_leader(c->thread->server->node)) {
+		http_forward_start(c);
+		return;
+	}
+	http_call_run(c);
+}
+
+/* ---- for the files of the resources ---- */
+
+struct str http_call_param(const struct http_call *c, const char *key)
+{
+	for (size_t i = 0; i < c->param_count; i++) {
+		if (str_is(c->params[i].key, key))
+			return c->params[i].value;
+	}
+	return (struct str){ NULL, 0 };
+}
+
+bool http_call_bad_param(struct svc_answer *a, const char *key, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	svc_fail(a, 400, "bad_parameter", key, "%s", text);
+	return false;
+}
+
+bool http_call_arg(struct http_call *c, size_t i, struct str *out, struct svc_answer *a)
+{
+	if (i < c->match.arg_count && http_decode(c->match.args[i], false, &c->arena, out))
+		return true;
+	svc_fail(a, 400, "bad_request", NULL, "a segment of the path is not percent-encoded UTF-8");
+	return false;
+}
+
+bool http_call_paging(struct http_call *c, struct svc_answer *a)
+{
+	struct str limit = http_call_param(c, "limit");
+	uint64_t n;
+
+	c->rq.page_token = http_call_param(c, "page_token");
+	if (!limit.p)
+		return true;
+	if (!u64_parse(limit, &n) || n == 0)
+		return http_call_bad_param(a, "limit", "limit must be a positive integer");
+	c->rq.limit = n > SVC_LIMIT_MAX ? SVC_LIMIT_MAX : (uint32_t)n;
+	return true;
+}

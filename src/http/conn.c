@@ -1,0 +1,584 @@
+#include "http/conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "net/addr.h"
+
+#define READ_STEP (16u << 10) /* bytes asked for at once */
+#define EVICT_REQUEST_MS 1000 /* a request that takes longer to arrive gives way when connections run out */
+#define EVICT_WRITE_MS 5000   /* the same for an answer that is not taken */
+
+static size_t unsent(const struct http_conn *c)
+{
+	return c->out.len - c->out_sent;
+}
+
+static uint8_t *request_bytes(const struct http_conn *c)
+{
+	return c->in.data + c->in_off;
+}
+
+static size_t request_have(const struct http_conn *c)
+{
+	return c->in.len - c->in_off;
+}
+
+/* ---- time limits ---- */
+
+static void deadline_clear(struct http_conn *c)
+{
+	struct http_list *l = &c->thread->deadlines[c->deadline];
+
+	if (c->deadline == HTTP_DEADLINE_NONE)
+		return;
+	*(c->dl_prev ? &c->dl_prev->dl_next : &l->first) = c->dl_next;
+	*(c->dl_next ? &c->dl_next->dl_prev : &l->last) = c->dl_prev;
+	c->dl_prev = c->dl_next = NULL;
+	c->deadline = HTTP_DEADLINE_NONE;
+}
+
+static void deadline_set(struct http_conn *c, enum http_deadline kind)
+{
+	const struct http_options *o = &c->thread->server->o;
+	const uint32_t lengths[HTTP_DEADLINE_END] = {
+		[HTTP_DEADLINE_IDLE] = o->idle_ms,
+		[HTTP_DEADLINE_REQUEST] = o->request_ms,
+		[HTTP_DEADLINE_WRITE] = o->write_ms,
+		[HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
+	};
+	struct http_list *l = &c->thread->deadlines[kind];
+
+	deadline_clear(c);
+	if (kind == HTTP_DEADLINE_NONE)
+		return;
+	c->since_ms = clock_mono_ms();
+	c->deadline_ms = c->since_ms + lengths[kind];
+	c->deadline = kind;
+	c->dl_prev = l->last;
+	*(l->last ? &l->last->dl_next : &l->first) = c;
+	l->last = c;
+}
+
+static enum http_deadline deadline_kind(const struct http_conn *c)
+{
+	if (unsent(c) > 0)
+		return HTTP_DEADLINE_WRITE;
+	switch (c->state) {
+	case HTTP_CONN_IDLE: return c->first ? HTTP_DEADLINE_REQUEST : HTTP_DEADLINE_IDLE;
+	case HTTP_CONN_HEAD:
+	case HTTP_CONN_BODY: return HTTP_DEADLINE_REQUEST;
+	case HTTP_CONN_LINGER: return HTTP_DEADLINE_LINGER;
+	case HTTP_CONN_BUSY:
+	case HTTP_CONN_CLOSED: break;
+	}
+	return HTTP_DEADLINE_NONE;
+}
+
+/* A running time goes on: only another kind, another request, or an answer wholly taken start it anew. */
+static void deadline_update(struct http_conn *c)
+{
+	enum http_deadline kind = deadline_kind(c);
+	bool anew = kind != c->deadline || kind == HTTP_DEADLINE_IDLE || (kind == HTTP_DEADLINE_REQUEST && c->fresh) ||
+	            (kind == HTTP_DEADLINE_WRITE && c->sent >= c->write_mark);
+
+	if (!anew)
+		return;
+	if (kind == HTTP_DEADLINE_WRITE)
+		c->write_mark = c->written;
+	c->fresh = false;
+	deadline_set(c, kind);
+}
+
+/* ---- closing ---- */
+
+void http_conn_free(struct http_conn *c)
+{
+	struct http_thread *t = c->thread;
+
+	assert(c->state == HTTP_CONN_CLOSED);
+	*(c->prev ? &c->prev->next : &t->connections) = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	http_call_clear(&c->call);
+	buf_fini(&c->in);
+	buf_fini(&c->out);
+	mem_free(c);
+}
+
+static void list_dead(struct http_conn *c)
+{
+	if (c->in_dead)
+		return;
+	c->in_dead = true;
+	c->dead_next = c->thread->dead;
+	c->thread->dead = c;
+}
+
+void http_conn_close(struct http_conn *c)
+{
+	struct http_thread *t = c->thread;
+	bool busy = c->state == HTTP_CONN_BUSY;
+
+	if (c->state == HTTP_CONN_CLOSED)
+		return;
+	deadline_clear(c);
+	ev_io_stop(t->loop, &c->io);
+	close(c->fd);
+	c->fd = -1;
+	t->unsent -= unsent(c);
+	c->out_sent = c->out.len;
+	c->state = HTTP_CONN_CLOSED;
+	t->connection_count--;
+	atomic_store_explicit(&t->stats.connections, t->connection_count, memory_order_relaxed);
+	/* A busy one is freed when its call has finished: the service still reads the request. */
+	if (!busy)
+		list_dead(c);
+}
+
+/* ---- writing ---- */
+
+static void put_answer(struct http_conn *c, const struct svc_answer *a, bool is_head, bool shows_leader)
+{
+	struct http_thread *t = c->thread;
+	struct http_answer_style style = {
+		.is_head = is_head,
+		.close = c->closing,
+		.http10 = c->scan.minor == 0,
+		.shows_leader = shows_leader,
+	};
+	const struct node_status *st;
+	uint64_t version;
+	size_t before;
+
+	if (c->out.cap == 0)
+		http_thread_take_buf(t, &c->out);
+	before = c->out.len;
+	style.applied = a->index ? a->index : svc_applied_index(t->svc);
+	if (shows_leader)
+		style.contact_ms = node_contact_age_ms(t->server->node);
+	st = svc_node_status(t->svc, &version);
+	http_fixed_refresh(&t->fixed, st, version);
+	http_answer_put(&c->out, &t->fixed, a, &style);
+	c->written += c->out.len - before;
+	t->unsent += c->out.len - before;
+}
+
+/* False: the connection broke and is closed. */
+static bool flush(struct http_conn *c)
+{
+	struct http_thread *t = c->thread;
+
+	while (unsent(c) > 0) {
+		ssize_t n = send(c->fd, c->out.data + c->out_sent, unsent(c), MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return true;
+		if (n <= 0) {
+			http_conn_close(c);
+			return false;
+		}
+		c->out_sent += (size_t)n;
+		c->sent += (uint64_t)n;
+		t->unsent -= (size_t)n;
+		http_count(&t->stats.bytes_out, (uint64_t)n);
+	}
+	c->out_sent = 0;
+	buf_clear(&c->out);
+	if (c->out.cap > 0)
+		http_thread_give_buf(t, &c->out);
+	return true;
+}
+
+static void set_events(struct http_conn *c)
+{
+	bool reads = !c->peer_done &&
+	             (c->state == HTTP_CONN_LINGER || (c->state != HTTP_CONN_BUSY && unsent(c) <= HTTP_UNSENT_HIGH));
+	int want = (reads ? EV_READ : 0) | (unsent(c) > 0 ? EV_WRITE : 0);
+
+	if (want == (ev_is_active(&c->io) ? c->io.events & (EV_READ | EV_WRITE) : 0))
+		return;
+	ev_io_stop(c->thread->loop, &c->io);
+	ev_io_set(&c->io, c->fd, want);
+	if (want)
+		ev_io_start(c->thread->loop, &c->io);
+}
+
+static void list_resume(struct http_conn *c)
+{
+	if (c->in_resume)
+		return;
+	c->in_resume = true;
+	c->resume_next = c->thread->resume;
+	c->thread->resume = c;
+}
+
+/* After anything happened: write, then wait for what comes next. */
+static void settle(struct http_conn *c)
+{
+	if (c->state == HTTP_CONN_CLOSED || !flush(c))
+		return;
+	if (c->state == HTTP_CONN_LINGER && unsent(c) == 0 && !c->shut) {
+		/* Closing with unread bytes would reset the connection, and the client might never see the answer. */
+		c->shut = true;
+		if (c->peer_done || shutdown(c->fd, SHUT_WR) != 0) {
+			http_conn_close(c);
+			return;
+		}
+	}
+	if (request_have(c) == 0 && c->state == HTTP_CONN_IDLE) {
+		c->in_off = 0;
+		buf_clear(&c->in);
+		if (c->in.cap > 0)
+			http_thread_give_buf(c->thread, &c->in);
+	}
+	if (c->state == HTTP_CONN_IDLE && request_have(c) > 0 && unsent(c) == 0)
+		list_resume(c);
+	deadline_update(c);
+	set_events(c);
+}
+
+/* ---- requests ---- */
+
+static void begin_closing(struct http_conn *c)
+{
+	c->closing = true;
+	c->state = HTTP_CONN_LINGER;
+	c->in_off = 0;
+	buf_clear(&c->in);
+}
+
+/* The request cannot be taken, so nobody can say where the next one would begin. */
+static void refuse(struct http_conn *c, const struct http_refusal *why)
+{
+	struct http_thread *t = c->thread;
+	struct svc_answer a = { 0 };
+
+	svc_fail(&a, why->status, why->code, NULL, "%s", why->text);
+	c->closing = true;
+	put_answer(c, &a, false, false);
+	http_stats_answer(&t->stats, NULL, a.status, 0);
+	http_count(&t->stats.refused, 1);
+	http_thread_log_refused(t, c->call.rq.peer, why->status, why->text);
+	buf_fini(&a.body);
+	begin_closing(c);
+}
+
+static void on_call_done(struct http_call *call, struct svc_answer *a)
+{
+	struct http_conn *c = CONTAINER_OF(call, struct http_conn, call);
+
+	if (c->state == HTTP_CONN_CLOSED) {
+		list_dead(c);
+		return;
+	}
+	assert(c->state == HTTP_CONN_BUSY);
+	if (!http_scan_keeps_alive(&c->scan) || c->thread->stopping)
+		c->closing = true;
+	put_answer(c, a, call->is_head, call->verb == HTTP_VERB_GET && call->rq.grant != SVC_GRANT_NONE);
+	http_call_clear(call);
+	c->in_off += c->scan.end + c->body_len;
+	if (c->closing)
+		begin_closing(c);
+	else
+		c->state = HTTP_CONN_IDLE;
+	if (!c->advancing)
+		http_conn_resume(c);
+}
+
+static void run(struct http_conn *c)
+{
+	const uint8_t *bytes = request_bytes(c);
+	struct http_call *call = &c->call;
+
+	call->verb = c->head.verb;
+	call->is_head = c->head.is_head;
+	call->overloaded = c->thread->unsent > HTTP_UNSENT_TOTAL;
+	call->target = http_span_str(bytes, c->head.target);
+	for (size_t i = 0; i < HTTP_FIELD_END; i++)
+		call->fields[i] = http_span_str(bytes, c->head.fields[i]);
+	call->rq.body = (struct str){ (const char *)bytes + c->scan.end, c->body_len };
+	c->state = HTTP_CONN_BUSY;
+	http_call_start(call);
+}
+
+static void begin_request(struct http_conn *c)
+{
+	c->state = HTTP_CONN_HEAD;
+	c->first = false;
+	c->fresh = true;
+	c->scan = (struct http_scan){ 0 };
+	c->chunk = (struct http_chunk){ 0 };
+	c->body_len = 0;
+	c->body_done = false;
+}
+
+/* The head is whole. False: refused. */
+static bool begin_body(struct http_conn *c)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct http_refusal why;
+	bool wants_body = c->scan.chunked || c->scan.length > 0;
+
+	if (!http_head_parse(&c->scan, request_bytes(c), &c->head, &why)) {
+		refuse(c, &why);
+		return false;
+	}
+	if (c->scan.length > HTTP_BODY_MAX) {
+		refuse(c, &(struct http_refusal){ 413, "too_large", "the body is longer than 1 MiB" });
+		return false;
+	}
+	c->state = HTTP_CONN_BODY;
+	/* RFC 9110, 10.1.1: not when the body has begun to come already. */
+	if (c->scan.expects_continue && wants_body && c->scan.minor > 0 && request_have(c) == c->scan.end) {
+		if (c->out.cap == 0)
+			http_thread_take_buf(c->thread, &c->out);
+		buf_puts(&c->out, go_on);
+		c->written += sizeof(go_on) - 1;
+		c->thread->unsent += sizeof(go_on) - 1;
+	}
+	return true;
+}
+
+/* Decodes in place: the payload closes up behind the head, what follows the body closes up behind that. */
+static bool take_chunks(struct http_conn *c)
+{
+	uint8_t *raw = request_bytes(c) + c->scan.end + c->body_len;
+	size_t len = request_have(c) - c->scan.end - c->body_len;
+	size_t used, put;
+	enum http_chunk_result r = http_chunk_read(&c->chunk, raw, len, &used, raw, &put);
+
+	if (r == HTTP_CHUNK_REFUSED) {
+		refuse(c, &c->chunk.refusal);
+		return false;
+	}
+	c->body_done = r == HTTP_CHUNK_DONE;
+	c->body_len += put;
+	memmove(raw + put, raw + used, len - used);
+	c->in.len -= used - put;
+	return c->body_done;
+}
+
+/* True: the body is whole. */
+static bool take_body(struct http_conn *c)
+{
+	if (c->scan.chunked)
+		return c->body_done || take_chunks(c);
+	if (request_have(c) - c->scan.end < c->scan.length)
+		return false;
+	c->body_len = (size_t)c->scan.length;
+	c->body_done = true;
+	return true;
+}
+
+/* One step forward; false: nothing more can be done now. */
+static bool step(struct http_conn *c)
+{
+	switch (c->state) {
+	case HTTP_CONN_IDLE:
+		if (request_have(c) == 0 || unsent(c) > HTTP_UNSENT_HIGH)
+			return false;
+		begin_request(c);
+		return true;
+	case HTTP_CONN_HEAD:
+		switch (http_scan_head(&c->scan, request_bytes(c), request_have(c))) {
+		case HTTP_SCAN_MORE: return false;
+		case HTTP_SCAN_REFUSED: refuse(c, &c->scan.refusal); return false;
+		case HTTP_SCAN_DONE: break;
+		}
+		return begin_body(c);
+	case HTTP_CONN_BODY:
+		if (!take_body(c))
+			return false;
+		run(c);
+		return c->state == HTTP_CONN_IDLE;
+	case HTTP_CONN_BUSY:
+	case HTTP_CONN_LINGER:
+	case HTTP_CONN_CLOSED: break;
+	}
+	return false;
+}
+
+void http_conn_resume(struct http_conn *c)
+{
+	c->advancing = true;
+	while (step(c))
+		;
+	c->advancing = false;
+	settle(c);
+}
+
+/* ---- reading ---- */
+
+/* Bytes before the current request are of no more use. */
+static void compact(struct http_conn *c)
+{
+	if (c->in_off > 0) {
+		buf_consume(&c->in, c->in_off);
+		c->in_off = 0;
+	}
+}
+
+static size_t read_size(const struct http_conn *c)
+{
+	uint64_t whole = c->scan.end + c->scan.length;
+
+	if (c->state == HTTP_CONN_BODY && !c->scan.chunked && whole - request_have(c) > READ_STEP)
+		return (size_t)(whole - request_have(c));
+	return READ_STEP;
+}
+
+/* The client ended its side. What it is owed and has not taken yet it may still take. */
+static void on_eof(struct http_conn *c)
+{
+	c->peer_done = true;
+	if (unsent(c) == 0) {
+		http_conn_close(c);
+		return;
+	}
+	begin_closing(c);
+	settle(c);
+}
+
+static void discard_some(struct http_conn *c)
+{
+	uint8_t sink[4096];
+	ssize_t n = recv(c->fd, sink, sizeof(sink), 0);
+
+	if (n == 0)
+		on_eof(c);
+	else if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+		http_conn_close(c);
+}
+
+static void read_some(struct http_conn *c)
+{
+	ssize_t n;
+
+	if (c->in.cap == 0)
+		http_thread_take_buf(c->thread, &c->in);
+	compact(c);
+	size_t want = read_size(c);
+	uint8_t *to = buf_reserve(&c->in, want);
+
+	n = recv(c->fd, to, want, 0);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+		settle(c);
+		return;
+	}
+	if (n < 0) {
+		http_conn_close(c);
+		return;
+	}
+	if (n == 0) {
+		on_eof(c);
+		return;
+	}
+	buf_advance(&c->in, (size_t)n);
+	http_count(&c->thread->stats.bytes_in, (uint64_t)n);
+	http_conn_resume(c);
+}
+
+static void on_io(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct http_conn *c = w->data;
+
+	(void)loop;
+	if (revents & EV_READ && c->state == HTTP_CONN_LINGER) {
+		discard_some(c);
+		settle(c);
+	} else if (revents & EV_READ && c->state != HTTP_CONN_BUSY) {
+		read_some(c);
+	} else {
+		settle(c);
+	}
+}
+
+/* ---- beginning and ending ---- */
+
+void http_conn_new(struct http_thread *t, int fd)
+{
+	struct http_conn *c = mem_zalloc(sizeof(*c));
+	char peer[NET_ADDR_MAX + 1];
+	int on = 1;
+
+	/* Answers are whole writes: waiting to fill a segment only delays them. A socket that refuses this still works.
+	 */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	net_peer_text(fd, peer);
+	c->thread = t;
+	c->fd = fd;
+	c->first = true;
+	c->call.thread = t;
+	c->call.finish = on_call_done;
+	c->call.rq.principal.anonymous = true;
+	c->call.rq.principal.root = true;
+	snprintf(c->call.rq.principal.name, sizeof(c->call.rq.principal.name), "anonymous");
+	snprintf(c->call.rq.peer, sizeof(c->call.rq.peer), "%.*s", (int)sizeof(c->call.rq.peer) - 1, peer);
+	snprintf(c->call.rq.origin, sizeof(c->call.rq.origin), "%s", t->server->o.node_id);
+	ev_io_init(&c->io, on_io, fd, EV_READ);
+	c->io.data = c;
+	c->next = t->connections;
+	if (c->next)
+		c->next->prev = c;
+	t->connections = c;
+	t->connection_count++;
+	atomic_store_explicit(&t->stats.connections, t->connection_count, memory_order_relaxed);
+	http_count(&t->stats.accepted, 1);
+	settle(c);
+}
+
+static struct http_conn *oldest(const struct http_thread *t, enum http_deadline kind, uint64_t min_ms, uint64_t now_ms)
+{
+	struct http_conn *c = t->deadlines[kind].first;
+
+	return c && c->state != HTTP_CONN_BUSY && now_ms - c->since_ms >= min_ms ? c : NULL;
+}
+
+struct http_conn *http_conn_victim(const struct http_thread *t, uint64_t now_ms)
+{
+	struct http_conn *c = oldest(t, HTTP_DEADLINE_LINGER, 0, now_ms);
+
+	if (!c)
+		c = oldest(t, HTTP_DEADLINE_IDLE, 0, now_ms);
+	if (!c)
+		c = oldest(t, HTTP_DEADLINE_REQUEST, EVICT_REQUEST_MS, now_ms);
+	return c ? c : oldest(t, HTTP_DEADLINE_WRITE, EVICT_WRITE_MS, now_ms);
+}
+
+void http_conn_evict(struct http_conn *c)
+{
+	http_count(&c->thread->stats.evicted, 1);
+	http_conn_close(c);
+}
+
+void http_conn_expire(struct http_conn *c)
+{
+	if (c->deadline != HTTP_DEADLINE_IDLE && c->deadline != HTTP_DEADLINE_LINGER)
+		http_count(&c->thread->stats.timed_out, 1);
+	if (c->deadline == HTTP_DEADLINE_REQUEST && c->state != HTTP_CONN_IDLE) {
+		refuse(c, &(struct http_refusal){ 408, "timeout", "the request did not arrive in time" });
+		settle(c);
+		return;
+	}
+	http_conn_close(c);
+}
+
+void http_conn_stop(struct http_conn *c)
+{
+	c->closing = true;
+	if (c->state != HTTP_CONN_IDLE)
+		return;
+	begin_closing(c);
+	settle(c);
+}

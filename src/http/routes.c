@@ -1,0 +1,106 @@
+#include "http/routes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "http/call.h"
+
+/* Reads have HTTP_READ, writes HTTP_WRITE; what a parameter means stands in the file of its resource. */
+const struct http_route http_routes[] = {
+	{ HTTP_VERB_GET, "/v1/topics/{topic}", SVC_TOPIC_GET, SVC_GRANT_READ, HTTP_READ, "partition min_index",
+	  http_read_topic },
+	{ HTTP_VERB_PATCH, "/v1/topics/{topic}", SVC_TOPIC_ALTER, SVC_GRANT_MANAGE, HTTP_WRITE, "", http_read_topic },
+	{ HTTP_VERB_DELETE, "/v1/topics/{topic}", SVC_TOPIC_DELETE, SVC_GRANT_MANAGE, HTTP_WRITE, "", http_read_topic },
+	{ HTTP_VERB_GET, "/v1/topics", SVC_TOPIC_LIST, SVC_GRANT_ANY, HTTP_READ,
+	  "limit page_token prefix owner role min_index", http_read_topic_list },
+	{ HTTP_VERB_POST, "/v1/topics", SVC_TOPIC_CREATE, SVC_GRANT_CREATE, HTTP_WRITE, "", NULL },
+	{ HTTP_VERB_GET, "/v1/topics/{topic}/assignments", SVC_TOPIC_ASSIGNMENTS, SVC_GRANT_READ, HTTP_READ,
+	  "min_index", http_read_topic },
+	{ HTTP_VERB_GET, "/v1/topics/{topic}/partitions/{partition}", SVC_TOPIC_ASSIGNMENT, SVC_GRANT_READ, HTTP_READ,
+	  "min_index", http_read_topic_partition },
+	{ HTTP_VERB_GET, "/v1/assignments", SVC_ASSIGNMENT_LIST, SVC_GRANT_OBSERVE, HTTP_READ,
+	  "limit page_token owner target replica member state prefix min_index", http_read_assignment_list },
+	{ HTTP_VERB_GET, "/v1/cluster/members", SVC_MEMBER_LIST, SVC_GRANT_OBSERVE, HTTP_READ, "tag min_index",
+	  http_read_member_list },
+	{ HTTP_VERB_GET, "/v1/status", SVC_STATUS, SVC_GRANT_OBSERVE, HTTP_PLAIN, "", NULL },
+	{ HTTP_VERB_POST, "/v1/barrier", SVC_BARRIER, SVC_GRANT_ANY, HTTP_PLAIN, "", NULL },
+	{ HTTP_VERB_GET, "/healthz", SVC_HEALTHZ, SVC_GRANT_NONE, HTTP_PLAIN, "", NULL },
+	{ HTTP_VERB_GET, "/readyz", SVC_READYZ, SVC_GRANT_NONE, HTTP_PLAIN, "", NULL },
+	{ HTTP_VERB_GET, "/metrics", SVC_METRICS, SVC_GRANT_NONE, HTTP_PLAIN, "", NULL },
+};
+const size_t http_route_count = sizeof(http_routes) / sizeof(http_routes[0]);
+_Static_assert(sizeof(http_routes) / sizeof(http_routes[0]) <= HTTP_ROUTES_MAX, "statistics have a row per route");
+
+const char *const http_verb_names[HTTP_VERB_END] = { "GET", "POST", "PUT", "PATCH", "DELETE" };
+
+/* Cuts the next segment off a path that stands on a slash. */
+static bool next_segment(const char **p, const char *end, struct str *out)
+{
+	if (*p == end || **p != '/')
+		return false;
+	const char *from = *p + 1;
+	const char *slash = from < end ? memchr(from, '/', (size_t)(end - from)) : NULL;
+
+	*p = slash ? slash : end;
+	*out = (struct str){ from, (size_t)(*p - from) };
+	return true;
+}
+
+/* A brace takes one segment that is not empty; everything else must be equal byte by byte. */
+static bool matches(const char *pattern, struct str path, struct http_match *m)
+{
+	const char *pat = pattern, *pat_end = pattern + strlen(pattern);
+	const char *p = path.p, *end = path.p + path.len;
+	struct str want, have;
+
+	m->arg_count = 0;
+	while (next_segment(&pat, pat_end, &want)) {
+		if (!next_segment(&p, end, &have))
+			return false;
+		if (want.len > 0 && want.p[0] == '{') {
+			if (have.len == 0 || m->arg_count == HTTP_ARGS_MAX)
+				return false;
+			m->args[m->arg_count++] = have;
+		} else if (!str_eq(want, have)) {
+			return false;
+		}
+	}
+	return p == end;
+}
+
+void http_route_find(enum http_verb verb, struct str path, struct http_match *out)
+{
+	struct http_match m;
+
+	memset(out, 0, sizeof(*out));
+	memset(&m, 0, sizeof(m));
+	for (size_t i = 0; i < http_route_count; i++) {
+		if (!matches(http_routes[i].path, path, &m))
+			continue;
+		out->path_known = true;
+		out->allowed |= 1u << http_routes[i].verb;
+		if (http_routes[i].verb == verb) {
+			m.route = &http_routes[i];
+			m.path_known = true;
+			m.allowed = out->allowed;
+			*out = m;
+			return;
+		}
+	}
+}
+
+const char *http_allow_text(unsigned allowed, char *out, size_t cap)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (int v = 0; v < HTTP_VERB_END; v++) {
+		if (!(allowed & 1u << v))
+			continue;
+		int add = snprintf(out + n, cap - n, "%s%s%s", n ? ", " : "", http_verb_names[v],
+		                   v == HTTP_VERB_GET ? ", HEAD" : "");
+
+		n += (size_t)add < cap - n ? (size_t)add : cap - n - 1;
+	}
+	return out;
+}

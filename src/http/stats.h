@@ -1,0 +1,45 @@
+/* http/stats.h - what a thread counts. Written by its thread alone, read by any (relaxed atomics): no lock, no sharing.
+ */
+#ifndef HTTP_STATS_H
+#define HTTP_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "http/routes.h"
+
+struct http_server;
+
+#define HTTP_STATUS_KINDS 24 /* statuses this server sends, and one row for others */
+#define HTTP_LATENCY_BUCKETS 12
+#define HTTP_STATS_ROUTES (HTTP_ROUTES_MAX + 1) /* the last row: no route */
+
+struct http_route_stats {
+	_Atomic uint64_t by_status[HTTP_STATUS_KINDS];
+	_Atomic uint64_t latency[HTTP_LATENCY_BUCKETS + 1];
+	_Atomic uint64_t latency_ns;
+};
+
+struct http_stats {
+	struct http_route_stats routes[HTTP_STATS_ROUTES];
+	_Atomic uint64_t bytes_in, bytes_out;
+	_Atomic uint64_t connections; /* open now */
+	_Atomic uint64_t accepted;
+	_Atomic uint64_t accept_failed;
+	_Atomic uint64_t refused;   /* heads and bodies that broke a rule */
+	_Atomic uint64_t timed_out; /* connections cut by a time limit */
+	_Atomic uint64_t evicted;   /* connections closed to make room for others */
+	_Atomic uint64_t forwarded_out, forwarded_in;
+};
+
+static inline void http_count(_Atomic uint64_t *c, uint64_t n)
+{
+	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+void http_stats_answer(struct http_stats *s, const struct http_route *route, int status, uint64_t ns);
+/* Appends the server's series, all threads summed, in the text exposition format. */
+void http_stats_write(const struct http_server *s, struct buf *out);
+
+#endif /* HTTP_STATS_H */

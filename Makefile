@@ -289,20 +289,21 @@ fuzz: deps-fuzz ## fuzzes each decoder for T seconds (T=30), starting from the c
 
 SIM_SOURCES := $(sort $(wildcard tests/sim/*.c))
 HAVE_SIM := $(SIM_SOURCES)
-# The first seed and the number of seeds of `make sim`.
-SEED ?= 1
-SEEDS ?= 200
-
+# Every application passes through the simulator's check of the committed prefix.
 $(B)/sim/simulator: $(SIM_SOURCES:%.c=$(B)/sim/%.o) $(call archives_of,sim,daemon)
 	$(say) "LD sim $@"
-	$(Q)$(CC) -o $@ $(filter %.o,$^) $(call group,$(filter-out %/libdaemon.a,$(filter %.a,$^))) $(call libs_of,daemon)
+	$(Q)$(CC) -o $@ -Wl,--wrap=fsm_apply $(filter %.o,$^) \
+		$(call group,$(filter-out %/libdaemon.a,$(filter %.a,$^))) $(call libs_of,daemon) -ldl
 -include $(SIM_SOURCES:%.c=$(B)/sim/%.d)
 
-.PHONY: sim sim-faults
-sim: $(B)/sim/simulator ## simulates SEEDS clusters from SEED on; a failing seed is printed
-	$(B)/sim/simulator run --seed $(SEED) --seeds $(SEEDS)
+.PHONY: sim sim-seed sim-faults
+sim: $(B)/sim/simulator ## simulates SEEDS clusters from FIRST on; a failing seed is printed
+	$(B)/sim/simulator run
+sim-seed: $(B)/sim/simulator ## replays one SEED with its trace; FAULT=NAME switches a deliberate fault on
+	$(B)/sim/simulator seed $(SEED)
 sim-faults: $(B)/sim/simulator ## searches a catching seed for each deliberate fault
-	$(B)/sim/simulator faults --seeds 1000
+	$(B)/sim/simulator faults
+export FIRST SEEDS FAULT
 
 # ---- specs and cluster tests ----
 
@@ -436,7 +437,7 @@ faults-run: $(B)/check/log
 	$(build_all)
 	$(file >$(B)/check/plan,$(plan_lines))
 	$(file >>$(B)/check/plan,exit! 3600 analyze $(MAKE) --no-print-directory analyze B=$(B))
-	$(if $(HAVE_SIM),$(file >>$(B)/check/plan,counts! 7200 sim $(B)/sim/simulator check --full))
+	$(if $(HAVE_SIM),$(file >>$(B)/check/plan,counts! 7200 sim env SEEDS=3000 $(B)/sim/simulator check))
 	$(file >>$(B)/check/plan,$(call cluster_lines,3600,full))
 	@MAKEFLAGS= $(LUA) tests/tally.lua -j $(JOBS) -o $(B)/check/log $(B)/check/plan
 

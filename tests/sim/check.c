@@ -1,0 +1,187 @@
+/* The rules, checked outside the code that must keep them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/mem.h"
+#include "fsm/fsm.h"
+#include "node/node_internal.h"
+#include "sim.h"
+
+#define LOG_MAX 65536   /* entries of one run */
+#define TERMS_MAX 65536
+
+static struct {
+	struct {
+		raft_term term;
+		uint32_t hash; /* 0 = nobody applied it yet */
+		uint64_t digest;
+		bool has_digest;
+	} committed[LOG_MAX];
+	int8_t leader_of[TERMS_MAX]; /* node number + 1 */
+	raft_index highest;
+} c;
+
+void check_reset(void)
+{
+	memset(&c, 0, sizeof(c));
+}
+
+raft_index check_committed(void)
+{
+	return c.highest;
+}
+
+/* Committed prefix: what one node applied at an index, every node applies there, whenever it does. */
+void check_applied(int node, const struct entry *entries, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct entry *e = &entries[i];
+		if (e->index >= LOG_MAX)
+			world_fail("log longer than the simulator holds");
+		uint32_t hash = crc32c(e->kind, e->data, e->len);
+		hash = crc32c(hash, &e->term, sizeof(e->term)) | 1;
+		if (!c.committed[e->index].hash) {
+			c.committed[e->index].hash = hash;
+			c.committed[e->index].term = e->term;
+			if (e->index > c.highest)
+				c.highest = e->index;
+		} else if (c.committed[e->index].hash != hash) {
+			world_fail("committed prefix changed: %s applies another entry at %" PRIu64 " (term %" PRIu64 ", was %" PRIu64 ")",
+				   w.nodes[node].name, e->index, e->term, c.committed[e->index].term);
+		}
+	}
+}
+
+/* Linked by --wrap: every application passes here. */
+int __real_fsm_apply(struct fsm *f, const struct entry *entries, size_t n, struct fsm_result *results, struct err *e);
+int __wrap_fsm_apply(struct fsm *f, const struct entry *entries, size_t n, struct fsm_result *results, struct err *e);
+
+int __wrap_fsm_apply(struct fsm *f, const struct entry *entries, size_t n, struct fsm_result *results, struct err *e)
+{
+	const raft_index before = fsm_applied_index(f);
+	const int rc = __real_fsm_apply(f, entries, n, results, e);
+	if (rc == 0 && w.current >= 0 && !disk_is_mute(w.current)) {
+		size_t skip = 0;
+		while (skip < n && entries[skip].index <= before)
+			skip++;
+		check_applied(w.current, entries + skip, n - skip);
+	}
+	return rc;
+}
+
+/* One leader per term, and the core's own invariants. */
+void check_node(int node)
+{
+	struct sim_node *s = &w.nodes[node];
+	raft_check(s->node->raft);
+	struct raft_view view;
+	raft_view(s->node->raft, &view);
+	if (view.conf)
+		s->ever_configured = true;
+	if (view.role != RAFT_LEADER)
+		return;
+	if (view.term >= TERMS_MAX)
+		world_fail("more terms than the simulator holds");
+	if (c.leader_of[view.term] && c.leader_of[view.term] != node + 1)
+		world_fail("two leaders in term %" PRIu64 ": %s and %s", view.term, w.nodes[c.leader_of[view.term] - 1].name,
+			   s->name);
+	if (!c.leader_of[view.term]) {
+		c.leader_of[view.term] = (int8_t)(node + 1);
+		/* Leader completeness: it holds every entry that anybody applied. */
+		for (raft_index i = view.first_index; i && i <= c.highest; i++) {
+			if (c.committed[i].hash && raft_term_at(s->node->raft, i) != c.committed[i].term)
+				world_fail("%s leads term %" PRIu64 " without the committed entry %" PRIu64, s->name, view.term,
+					   i);
+		}
+	}
+	if (view.commit_index < view.applied_index)
+		world_fail("%s applied %" PRIu64 " beyond its commit index %" PRIu64, s->name, view.applied_index,
+			   view.commit_index);
+}
+
+/* Applied is never ahead of the node's own durable log, and equal index means equal digest. */
+void check_digest(int node)
+{
+	struct sim_node *s = &w.nodes[node];
+	if (disk_is_mute(node))
+		return;
+	struct store_txn *txn;
+	struct err e;
+	if (store_begin_read(fsm_store(s->node->fsm), &txn, &e) != 0)
+		world_fail("%s: %s", s->name, e.msg);
+	struct fsm_digest d;
+	if (fsm_get_digest(txn, &d) != 0)
+		world_fail("%s: the digest does not read", s->name);
+	store_abort(txn);
+	if (d.index >= LOG_MAX)
+		world_fail("log longer than the simulator holds");
+	if (!c.committed[d.index].has_digest) {
+		c.committed[d.index].has_digest = true;
+		c.committed[d.index].digest = d.total;
+	} else if (c.committed[d.index].digest != d.total) {
+		world_fail("digests differ at index %" PRIu64 ": %s has %016" PRIx64 ", another %016" PRIx64, d.index, s->name,
+			   d.total, c.committed[d.index].digest);
+	}
+}
+
+/* Log matching: equal term at an index means equal terms at every index before it that both hold. */
+static void check_pair(const struct raft *a, const struct raft *b, int na, int nb)
+{
+	struct raft_view va;
+	struct raft_view vb;
+	raft_view(a, &va);
+	raft_view(b, &vb);
+	if (!va.first_index || !vb.first_index)
+		return;
+	const raft_index lo = va.first_index > vb.first_index ? va.first_index : vb.first_index;
+	raft_index i = va.last_index < vb.last_index ? va.last_index : vb.last_index;
+	while (i >= lo && raft_term_at(a, i) != raft_term_at(b, i))
+		i--;
+	for (; i >= lo && i > 0; i--) {
+		if (raft_term_at(a, i) != raft_term_at(b, i))
+			world_fail("log matching: %s and %s part at %" PRIu64 " and meet again above it", w.nodes[na].name,
+				   w.nodes[nb].name, i);
+	}
+}
+
+void check_logs(void)
+{
+	for (int a = 0; a < w.plan.nodes; a++) {
+		for (int b = a + 1; b < w.plan.nodes; b++) {
+			if (world_is_up(a) && world_is_up(b))
+				check_pair(w.nodes[a].node->raft, w.nodes[b].node->raft, a, b);
+		}
+	}
+}
+
+bool check_converged(char *why, size_t cap)
+{
+	int leader = -1;
+	for (int i = 0; i < w.plan.nodes; i++) {
+		if (!world_is_up(i)) {
+			snprintf(why, cap, "%s is down", w.nodes[i].name);
+			return false;
+		}
+		struct raft_view v;
+		raft_view(w.nodes[i].node->raft, &v);
+		if (v.role == RAFT_LEADER)
+			leader = i;
+	}
+	if (leader < 0) {
+		snprintf(why, cap, "nobody leads");
+		return false;
+	}
+	struct raft_view lead;
+	raft_view(w.nodes[leader].node->raft, &lead);
+	for (int i = 0; i < w.plan.nodes; i++) {
+		const raft_index applied = fsm_applied_index(w.nodes[i].node->fsm);
+		if (lead.commit_index < lead.last_index || applied < lead.commit_index) {
+			snprintf(why, cap, "%s applied %" PRIu64 ", %s committed %" PRIu64 " of %" PRIu64, w.nodes[i].name, applied,
+				 w.nodes[leader].name, lead.commit_index, lead.last_index);
+			return false;
+		}
+	}
+	return true;
+}

@@ -60,7 +60,9 @@ static uint64_t deadline(const struct raft *r)
 	}
 	if (r->own.retry_ms > r->now_ms)
 		at = lower(at, r->own.retry_ms);
-	return lower(at, read_deadline(r));
+	/* A tick that comes later than an election timeout tells that this process did not run (raft_tick); so quiet
+	 * waits, which may be twice that long, are cut. */
+	return lower(lower(at, read_deadline(r)), r->now_ms + r->p.election_ms / 2);
 }
 
 void raft_ready(struct raft *r, struct raft_ready *out)

@@ -388,6 +388,24 @@ static void test_late_tick_gives_a_follower_a_fresh_timeout(void **state)
 	solo_free(s);
 }
 
+/* A driver that sleeps until each deadline, and wakes a little late, is never taken for one that did not run: with
+ * nothing else going on, the longest election timeout still ends in a campaign. */
+static void test_deadlines_alone_lead_to_a_campaign(void **state)
+{
+	(void)state;
+	struct solo *s = follower_of_n2();
+	const uint64_t begun = s->now_ms;
+	while (solo_view(s).role != RAFT_PRECANDIDATE) {
+		struct raft_ready rd;
+		raft_ready(s->raft, &rd);
+		assert_true(rd.deadline_ms > s->now_ms);
+		s->now_ms = rd.deadline_ms + 20;
+		raft_tick(s->raft, s->now_ms);
+		assert_in_range(s->now_ms - begun, 0, 1000 + 20);
+	}
+	solo_free(s);
+}
+
 /* F04: a leader whose disk does not return for two election timeouts steps down, and does not campaign until it does.
  */
 static void test_F04_slow_disk_ends_the_leadership(void **state)
@@ -467,6 +485,7 @@ int main(void)
 		cmocka_unit_test(test_leader_without_a_quorum_steps_down),
 		cmocka_unit_test(test_F06_late_tick_ends_the_leadership),
 		cmocka_unit_test(test_late_tick_gives_a_follower_a_fresh_timeout),
+		cmocka_unit_test(test_deadlines_alone_lead_to_a_campaign),
 		cmocka_unit_test(test_F04_slow_disk_ends_the_leadership),
 		cmocka_unit_test(test_F04_disk_error_is_final),
 	};

@@ -170,8 +170,8 @@ MUST_CHECK int fsm_read_image(const char *path, uint32_t max_entry_type, struct 
 
 /* Puts the synced and checked image at `path` (in the store's directory) in the store's place, once every reader is
  * between two turns: takes their transactions from them itself, so that nobody need be woken; meanwhile fsm_read
- * answers ERR_BUSY. The list of changes starts anew behind the image's index. On failure the old file is open again, or
- * none (ERR_CLOSED from then on). */
+ * answers ERR_BUSY. The list of changes starts anew behind the image's index. ERR_BUSY: a reader did not end its turn within
+ * 2 s; nothing was changed. On any other failure the old file is open again, or none (ERR_CLOSED from then on). */
 MUST_CHECK int fsm_replace(struct fsm *f, const char *path, struct err *e);
 
 #endif /* FSM_FSM_H */

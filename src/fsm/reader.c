@@ -127,7 +127,7 @@ uint64_t fsm_oldest_read_ms(struct fsm *f, uint64_t now_ms)
 
 /* ---- the apply thread's side ---- */
 
-#define TAKE_TRIES 10000 /* of a millisecond each; a turn is far shorter */
+#define TAKE_TRIES 2000 /* of a millisecond each; a turn is far shorter */
 
 static bool take(struct fsm_reader *r)
 {
@@ -147,7 +147,7 @@ int readers_take_all(struct fsm *f, struct err *e)
 	for (struct fsm_reader *r = f->readers; r; r = r->next) {
 		if (!take(r)) {
 			readers_give_back(f);
-			return err_set(e, ERR_BUSY, "a reader did not end its turn within 10 s");
+			return err_set(e, ERR_BUSY, "a reader did not end its turn within 2 s");
 		}
 		let_go(r);
 	}

@@ -1,0 +1,244 @@
+/* The list of changes: order, bounds, being overwritten under a reader, and readers beside a writer. */
+#include "fsm_harness.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "fsm/fsm_internal.h"
+
+/* A list of its own, without a store behind it. */
+struct list {
+	struct fsm f;
+	raft_index index;
+};
+
+static void list_make(struct list *l, size_t bytes)
+{
+	memset(l, 0, sizeof(*l));
+	l->f.changes = changes_new(bytes, 0);
+}
+
+/* One index with `n` changes whose keys are made of the index, `len` bytes each. */
+static void list_add(struct list *l, unsigned n, size_t len)
+{
+	struct buf notes = { 0 };
+	char key[FSM_CHANGE_KEY_MAX];
+	l->index++;
+	for (unsigned i = 0; i < n; i++) {
+		memset(key, 'a' + (int)(l->index % 26), sizeof(key));
+		changes_encode(&notes, l->index, FSM_DOMAIN_TOPICS, i % 2 ? FSM_OP_DELETE : FSM_OP_PUT,
+			       (struct str){ key, len });
+	}
+	changes_publish(l->f.changes, &notes);
+	buf_fini(&notes);
+}
+
+static void check_key(const struct fsm_change *c)
+{
+	for (uint16_t i = 0; i < c->key_len; i++)
+		if (c->key[i] != 'a' + (char)(c->index % 26))
+			fail_msg("index %" PRIu64 ": %s", c->index, c->key);
+	if (c->key[c->key_len] != '\0')
+		fail_msg("index %" PRIu64 ": no end", c->index);
+}
+
+/* Every change once, in order, the last of an index without `more`; a reader may begin behind any index still kept. */
+static void test_list_gives_each_change_once(void **state)
+{
+	(void)state;
+	struct list l;
+	struct fsm_change_pos pos;
+	struct fsm_change c;
+	list_make(&l, 0);
+	assert_int_equal(fsm_changes_seek(&l.f, 0, &pos), 0);
+	assert_int_equal(fsm_changes_next(&l.f, &pos, &c), ERR_TIMEOUT);
+	for (int i = 0; i < 50; i++)
+		list_add(&l, 3, (size_t)i);
+	for (raft_index since = 0; since <= 51; since++) {
+		assert_int_equal(fsm_changes_seek(&l.f, since, &pos), 0);
+		for (raft_index index = since + 1; index <= 50; index++) {
+			for (int k = 0; k < 3; k++) {
+				assert_int_equal(fsm_changes_next(&l.f, &pos, &c), 0);
+				assert_int_equal(c.index, index);
+				assert_int_equal(c.more, k < 2);
+				assert_int_equal(c.op, k % 2 ? FSM_OP_DELETE : FSM_OP_PUT);
+				assert_int_equal(c.key_len, index - 1);
+				check_key(&c);
+			}
+		}
+		assert_int_equal(fsm_changes_next(&l.f, &pos, &c), ERR_TIMEOUT);
+	}
+	fsm_changes_end(&l.f, &pos);
+	assert_int_equal(fsm_changes_next(&l.f, &pos, &c), ERR_TIMEOUT);
+	list_add(&l, 1, 5);
+	assert_int_equal(fsm_changes_next(&l.f, &pos, &c), 0);
+	assert_int_equal(c.index, 51);
+	changes_free(l.f.changes);
+}
+
+/* However long their keys, the newest ten thousand are there; a reader that is too slow is told so, and where to go on. */
+static void test_list_keeps_the_newest(void **state)
+{
+	(void)state;
+	struct list l;
+	struct fsm_change_pos slow, pos;
+	struct fsm_change c;
+	list_make(&l, 1);
+	assert_int_equal(fsm_changes_seek(&l.f, 0, &slow), 0);
+	for (int i = 0; i < 40000; i++)
+		list_add(&l, 1, FSM_CHANGE_KEY_MAX);
+	const raft_index floor = fsm_changes_floor(&l.f);
+	assert_in_range(floor, 1, 30000);
+	assert_int_equal(fsm_changes_next(&l.f, &slow, &c), ERR_NOTFOUND);
+	assert_int_equal(fsm_changes_seek(&l.f, 0, &pos), ERR_NOTFOUND);
+	assert_int_equal(fsm_changes_seek(&l.f, floor - 1, &pos), ERR_NOTFOUND);
+	assert_int_equal(fsm_changes_seek(&l.f, floor, &pos), 0);
+	raft_index next = floor;
+	while (fsm_changes_next(&l.f, &pos, &c) == 0) {
+		assert_int_equal(c.index, ++next);
+		check_key(&c);
+	}
+	assert_int_equal(next, 40000);
+	changes_free(l.f.changes);
+}
+
+/* An index of which some changes went is not handed out by halves. */
+static void test_list_never_splits_an_index(void **state)
+{
+	(void)state;
+	struct list l;
+	struct fsm_change_pos pos;
+	struct fsm_change c;
+	list_make(&l, 1);
+	for (int i = 0; i < 700; i++)
+		list_add(&l, 100, 60);
+	const raft_index floor = fsm_changes_floor(&l.f);
+	assert_true(floor > 0);
+	assert_int_equal(fsm_changes_seek(&l.f, floor, &pos), 0);
+	for (raft_index index = floor + 1; index <= 700; index++)
+		for (int k = 0; k < 100; k++) {
+			assert_int_equal(fsm_changes_next(&l.f, &pos, &c), 0);
+			assert_int_equal(c.index, index);
+		}
+	changes_free(l.f.changes);
+}
+
+struct follower {
+	struct list *l;
+	_Atomic bool *stop;
+	uint64_t seen, lost;
+};
+
+static void *follow(void *arg)
+{
+	struct follower *f = arg;
+	struct fsm_change_pos pos;
+	struct fsm_change c;
+	raft_index last = 0;
+	while (fsm_changes_seek(&f->l->f, fsm_changes_floor(&f->l->f), &pos) != 0)
+		;
+	for (;;) {
+		const bool stopping = atomic_load(f->stop);
+		const int rc = fsm_changes_next(&f->l->f, &pos, &c);
+		if (rc == 0) {
+			check_key(&c);
+			/* nothing is passed over in silence: the next index, or told that it was lost */
+			if (c.index != last && c.index != last + 1 && last != 0)
+				fail_msg("%" PRIu64 " after %" PRIu64, c.index, last);
+			last = c.index;
+			f->seen++;
+			continue;
+		}
+		if (rc == ERR_NOTFOUND) {
+			f->lost++;
+			last = 0;
+			while (fsm_changes_seek(&f->l->f, fsm_changes_floor(&f->l->f), &pos) != 0)
+				;
+			continue;
+		}
+		if (stopping)
+			return NULL;
+		sched_yield();
+	}
+}
+
+/* Readers beside a writer that laps them: whole changes, in order, or "lost" - never a mixture. */
+static void test_list_is_followed_while_it_is_written(void **state)
+{
+	(void)state;
+	enum { READERS = 3 };
+	struct list l;
+	_Atomic bool stop = false;
+	struct follower f[READERS];
+	pthread_t threads[READERS];
+	list_make(&l, 1);
+	for (int i = 0; i < READERS; i++) {
+		f[i] = (struct follower){ &l, &stop, 0, 0 };
+		assert_int_equal(pthread_create(&threads[i], NULL, follow, &f[i]), 0);
+	}
+	for (int i = 0; i < 60000; i++) {
+		list_add(&l, 1 + (unsigned)i % 3, (size_t)(i * 7) % FSM_CHANGE_KEY_MAX);
+		if (i % 500 == 0)
+			sched_yield();
+	}
+	atomic_store(&stop, true);
+	for (int i = 0; i < READERS; i++) {
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_true(f[i].seen > 0);
+	}
+	changes_free(l.f.changes);
+}
+
+/* After a restart of the list nobody goes on at an old place. */
+static void test_restart_voids_old_places(void **state)
+{
+	(void)state;
+	struct list l;
+	struct fsm_change_pos pos;
+	struct fsm_change c;
+	list_make(&l, 0);
+	list_add(&l, 2, 5);
+	assert_int_equal(fsm_changes_seek(&l.f, 0, &pos), 0);
+	changes_restart(l.f.changes, 100);
+	l.index = 100;
+	list_add(&l, 1, 5);
+	assert_int_equal(fsm_changes_next(&l.f, &pos, &c), ERR_NOTFOUND);
+	assert_int_equal(fsm_changes_seek(&l.f, 99, &pos), ERR_NOTFOUND);
+	assert_int_equal(fsm_changes_seek(&l.f, 100, &pos), 0);
+	assert_int_equal(fsm_changes_next(&l.f, &pos, &c), 0);
+	assert_int_equal(c.index, 101);
+	changes_free(l.f.changes);
+}
+
+/* Of a batch that refuses an entry only the others' changes are told, and versions move with them. */
+static void test_refused_entries_leave_no_change(void **state)
+{
+	struct rig *r = *state;
+	assert_int_equal(do_create(r, "orders", "1111111111111111", 3), 0);
+	const raft_index at = fsm_domain_version(r->f, FSM_DOMAIN_TOPICS);
+	assert_int_equal(do_create(r, "orders", "1111111111111111", 3), FSM_TOPIC_EXISTS);
+	assert_int_equal(do_place(r, "orders", "", 0, "n1"), FSM_TOPIC_CHANGED);
+	assert_string_equal(changes_since(r, at), "");
+	assert_int_equal(fsm_domain_version(r->f, FSM_DOMAIN_TOPICS), at);
+	assert_int_equal(fsm_domain_version(r->f, FSM_DOMAIN_ASSIGNMENTS), 0);
+	assert_int_equal(do_place(r, "orders", "1111111111111111", 0, "n1"), 0);
+	assert_int_equal(fsm_domain_version(r->f, FSM_DOMAIN_ASSIGNMENTS), r->index);
+	assert_int_equal(fsm_domain_version(r->f, FSM_DOMAIN_TOPICS), at);
+	assert_string_equal(changes_since(r, at), "assignments:orders/0+");
+	assert_true(fsm_hash(S("a")) != fsm_hash(S("b")));
+	assert_int_equal(fsm_hash(NONE), fsm_hash(S("")));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_list_gives_each_change_once),
+		cmocka_unit_test(test_list_keeps_the_newest),
+		cmocka_unit_test(test_list_never_splits_an_index),
+		cmocka_unit_test(test_list_is_followed_while_it_is_written),
+		cmocka_unit_test(test_restart_voids_old_places),
+		CASE(test_refused_entries_leave_no_change),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -23,14 +23,14 @@ bool wal_wants_segment(const struct wal *w)
 	       clock_mono_ms() >= atomic_load_explicit(&w->spare_retry_ms, memory_order_relaxed);
 }
 
-static int fill(struct wal *w, int *out, struct err *e)
+static int fill(struct wal *w, bool paced, int *out, struct err *e)
 {
 	char path[WAL_PATH_BYTES];
 	wal_path(w, WAL_SPARE_NAME, path);
 	const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return wal_errno(e, errno, w, "create", WAL_SPARE_NAME);
-	const int errnum = wal_write_zeros(fd, 0, w->segment_bytes);
+	const int errnum = wal_write_zeros(fd, 0, w->segment_bytes, paced);
 	if (!errnum) {
 		*out = fd;
 		return 0;
@@ -42,16 +42,21 @@ static int fill(struct wal *w, int *out, struct err *e)
 	return wal_fail(w, e, errnum, "fill", WAL_SPARE_NAME);
 }
 
-int wal_prepare_segment(struct wal *w, struct err *e)
+int wal_make_spare(struct wal *w, bool paced, struct err *e)
 {
 	assert(!w->read_only);
 	int rc = wal_check(w, e);
 	int none = WAL_SPARE_NONE;
 	if (rc || !atomic_compare_exchange_strong(&w->spare, &none, WAL_SPARE_BUSY))
 		return rc;
-	rc = fill(w, &w->spare_fd, e);
+	rc = fill(w, paced, &w->spare_fd, e);
 	if (rc)
 		atomic_store_explicit(&w->spare_retry_ms, clock_mono_ms() + RETRY_MS, memory_order_relaxed);
 	atomic_store_explicit(&w->spare, rc ? WAL_SPARE_NONE : WAL_SPARE_READY, memory_order_release);
 	return rc;
+}
+
+int wal_prepare_segment(struct wal *w, struct err *e)
+{
+	return wal_make_spare(w, true, e);
 }

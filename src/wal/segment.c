@@ -174,9 +174,7 @@ int wal_segment_rewrite(struct wal *w, struct wal_header *h, uint8_t *bytes, str
 		return wal_fail(w, e, errno, "create", WAL_NEW_NAME);
 	int errnum = wal_write_all(fd, bytes, w->end.offset, 0);
 	if (!errnum)
-		errnum = wal_write_zeros(fd, w->end.offset, w->segment_bytes);
-	if (!errnum && fdatasync(fd))
-		errnum = errno;
+		errnum = wal_write_zeros(fd, w->end.offset, w->segment_bytes, false);
 	if (errnum) {
 		close(fd);
 		unlink(path); /* best effort: the old file stays the log, and the next start removes leftovers */

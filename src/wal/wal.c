@@ -99,7 +99,7 @@ static int settle(struct wal *w, const struct wal_found *f, struct err *e)
 		struct wal_header h = f->tail;
 		rc = wal_segment_rewrite(w, &h, f->bytes, e);
 	} else {
-		rc = wal_prepare_segment(w, e);
+		rc = wal_make_spare(w, false, e);
 		if (!rc)
 			rc = wal_segment_begin(w, true, 0, 0, e);
 		w->first_segment = w->end.segment;
@@ -283,6 +283,7 @@ static void check_batch(const struct wal *w, const struct entry *entries, size_t
 		assert(i == 0 || entries[i].index == entries[i - 1].index + 1);
 		assert(i == 0 || entries[i].term >= entries[i - 1].term);
 	}
+	assert(entries[n - 1].term <= w->slot.term); /* else a restart would miss a vote */
 }
 
 /* Does a record of this size go into the current segment? An empty one takes any and grows if it must. */
@@ -319,8 +320,9 @@ static struct batch gather(struct wal *w, const struct entry *entries, size_t n,
 			.slot_seq = w->slot.seq,
 		};
 		struct wal_head *head = &w->heads[b.count];
-		b.crc = wal_record_encode(&r, entry->data, w->seed, head->bytes);
-		w->parts[b.parts++] = (struct iovec){ head->bytes - padding, padding + WAL_RECORD_BYTES };
+		b.crc = wal_record_encode(&r, entry->data, w->seed, head->bytes + WAL_PAD_BYTES);
+		w->parts[b.parts++] =
+		    (struct iovec){ head->bytes + WAL_PAD_BYTES - padding, padding + WAL_RECORD_BYTES };
 		if (entry->len)
 			w->parts[b.parts++] = (struct iovec){ (void *)entry->data, entry->len };
 		padding = (size_t)(size - WAL_RECORD_BYTES - entry->len);
@@ -329,7 +331,7 @@ static struct batch gather(struct wal *w, const struct entry *entries, size_t n,
 		prev_term = entry->term;
 	}
 	if (padding)
-		w->parts[b.parts++] = (struct iovec){ w->heads[0].zeros, padding };
+		w->parts[b.parts++] = (struct iovec){ w->heads[0].bytes, padding };
 	return b;
 }
 

@@ -60,7 +60,7 @@ void wal_set_cluster_id(struct wal *w, uint64_t cluster_id);
 /* Writes term and vote to the slot whose turn it is, durable on return. */
 MUST_CHECK int wal_put_hardstate(struct wal *w, raft_term term, node_id vote, struct err *e);
 /* Writes records; not durable before wal_sync. Indexes are consecutive; the first may be at or below the last index
- * (override) but above base_index. */
+ * (override) but above base_index. Their terms never fall and are at most that of the hard state: put that first. */
 MUST_CHECK int wal_append(struct wal *w, const struct entry *entries, size_t n, struct err *e);
 MUST_CHECK int wal_sync(struct wal *w, struct err *e);
 /* Drops everything; the log starts anew behind (index, term): after a snapshot was installed. Durable on return. */

@@ -18,7 +18,7 @@
 #define WAL_TAIL_BYTES (4u << 20)        /* default of wal_options.tail_bytes_max */
 #define WAL_HEADER_BYTES 64u             /* of a segment; the first record stands right behind it */
 #define WAL_RECORD_BYTES 64u             /* of a record, without payload and padding */
-#define WAL_FILL_BYTES (128u << 10)      /* zeros are written and synced in pieces of this size */
+#define WAL_FILL_BYTES (128u << 10)      /* zeros are written in pieces of this size */
 #define WAL_BATCH_RECORDS 511u           /* in one pwritev: two parts each and a last padding, within IOV_MAX */
 #define WAL_NAME_BYTES 24                /* "0123456789abcdef.seg", "hardstate.tmp" */
 
@@ -163,9 +163,10 @@ struct wal_slot {
 
 enum wal_spare { WAL_SPARE_NONE, WAL_SPARE_BUSY, WAL_SPARE_READY };
 
+#define WAL_PAD_BYTES 8u /* room for the padding of the record before, which goes out with the head */
+
 struct wal_head {
-	uint8_t zeros[8]; /* the padding of the record before goes out with this one's head */
-	uint8_t bytes[WAL_RECORD_BYTES];
+	uint8_t bytes[WAL_PAD_BYTES + WAL_RECORD_BYTES]; /* the first WAL_PAD_BYTES stay zero */
 };
 
 struct wal {
@@ -214,7 +215,7 @@ int wal_check(const struct wal *w, struct err *e);
 
 /* For new files only: continues after a short write, since nothing depends on the file yet. Returns an errno or 0. */
 int wal_write_all(int fd, const void *bytes, size_t len, uint64_t offset);
-int wal_write_zeros(int fd, uint64_t from, uint64_t to); /* in synced pieces of WAL_FILL_BYTES */
+int wal_write_zeros(int fd, uint64_t from, uint64_t to, bool paced); /* and syncs; an errno or 0 */
 /* Bytes read (fewer only at the end of the file), or -errno. */
 ssize_t wal_read_all(int fd, void *out, size_t len, uint64_t offset);
 int wal_sync_parent(const char *dir); /* of the directory's own entry; an errno or 0 */
@@ -227,6 +228,9 @@ MUST_CHECK int wal_segment_begin(struct wal *w, bool anew, raft_index base_index
 /* segment.c: puts a new file in the place of segment w->end.segment, holding header `h` with a fresh seed and the first
  * w->end.offset bytes of `bytes` resealed (in place), synced; it becomes the current one. */
 MUST_CHECK int wal_segment_rewrite(struct wal *w, struct wal_header *h, uint8_t *bytes, struct err *e);
+
+/* prepare.c: a spare segment. Paced when others use the disk meanwhile. */
+MUST_CHECK int wal_make_spare(struct wal *w, bool paced, struct err *e);
 
 /* What examining the directory found; nothing was changed. */
 struct wal_found {

@@ -341,5 +341,6 @@ int main(void)
 		cmocka_unit_test(test_hardstate_older_than_the_log),
 		cmocka_unit_test(test_hardstate_without_a_log),
 	};
+	log_set_sink(no_lines, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

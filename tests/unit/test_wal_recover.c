@@ -284,6 +284,31 @@ static void test_recover_allocates_nothing_for_a_huge_length(void **state)
 	free_fixture(f);
 }
 
+/* What the disk changes after the start is found when it is read, and what stands before it can still be had. */
+static void test_recover_reading_verifies(void **state)
+{
+	(void)state;
+	struct fixture *f = new_fixture(4096, 6, 20);
+	struct wal_recovered rec;
+	struct wal *w = must_open(&f->o, &rec);
+	wal_recovered_fini(&rec);
+	struct file seg = load_file(f->o.dir, FIRST_SEGMENT);
+	seg.bytes[f->starts[4] + WAL_RECORD_BYTES + 3] ^= 1;
+	store_file(f->o.dir, FIRST_SEGMENT, seg.bytes, seg.len);
+	struct entry out[10];
+	size_t n = 0;
+	struct err e = { 0 };
+	assert_int_equal(wal_read(w, 1, 6, 10000, out, 10, &n, &e), ERR_CORRUPT);
+	assert_non_null(strstr(e.msg, "index 5"));
+	check_range(w, &f->m, 1, 4, 10000);
+	seg.bytes[10] ^= 1; /* in the header */
+	store_file(f->o.dir, FIRST_SEGMENT, seg.bytes, seg.len);
+	assert_int_equal(wal_read(w, 1, 4, 10000, out, 10, &n, &e), ERR_CORRUPT);
+	mem_free(seg.bytes);
+	wal_close(w);
+	free_fixture(f);
+}
+
 /* ---- damage ---- */
 
 /* F20: a byte flipped anywhere in a record that a later one declares durable. */
@@ -475,6 +500,49 @@ static void test_recover_refuses_what_makes_no_sense(void **state)
 	free_fixture(f);
 }
 
+/* A record that verifies but follows another one than it says is none. */
+static void test_recover_checks_the_chain(void **state)
+{
+	(void)state;
+	struct fixture *f = new_fixture(4096, 6, 20);
+	struct wal_header h;
+	struct file *seg = &f->segments[0];
+	assert_true(wal_header_decode(seg->bytes, seg->len, &h));
+	for (size_t i = 4; i < 6; i++) {
+		put_back(f);
+		uint8_t *bytes = mem_dup(seg->bytes, seg->len);
+		(void)wal_record_reseal(bytes + f->starts[i], 12345, h.seed);
+		struct wal_record r;
+		assert_true(wal_record_decode(bytes + f->starts[i], seg->len - f->starts[i], h.seed, &r));
+		store_file(f->o.dir, FIRST_SEGMENT, bytes, seg->len);
+		mem_free(bytes);
+		if (i == 5)
+			must_recover(f, 6, 6);
+		else
+			must_refuse(f, FIRST_SEGMENT, f->starts[i], (int64_t)f->indexes[i]);
+	}
+	free_fixture(f);
+}
+
+/* An entry of a term that the slots of term and vote do not know yet: they are older than the log. */
+static void test_recover_compares_terms(void **state)
+{
+	(void)state;
+	struct fixture *f = new_fixture(4096, 6, 20);
+	struct wal_header h;
+	struct file *seg = &f->segments[0];
+	struct wal_record last;
+	assert_true(wal_header_decode(seg->bytes, seg->len, &h));
+	assert_true(wal_record_decode(seg->bytes + f->starts[5], seg->len - f->starts[5], h.seed, &last));
+	const struct wal_record r = {
+		.kind = ENTRY_NOOP, .prev_crc = last.crc, .index = 7, .term = 6, .prev_term = last.term, .slot_seq = 1
+	};
+	(void)wal_record_encode(&r, NULL, h.seed, seg->bytes + f->end);
+	store_file(f->o.dir, FIRST_SEGMENT, seg->bytes, seg->len);
+	must_refuse(f, "a vote is lost", -1, 7);
+	free_fixture(f);
+}
+
 /* ---- stale bytes ---- */
 
 /* Bytes of an earlier life of the file, laid exactly where they would fit, never verify: each life has its own seed. */
@@ -536,12 +604,15 @@ int main(void)
 		cmocka_unit_test(test_recover_drops_a_torn_batch),
 		cmocka_unit_test(test_recover_names_a_torn_override),
 		cmocka_unit_test(test_recover_allocates_nothing_for_a_huge_length),
+		cmocka_unit_test(test_recover_reading_verifies),
 		cmocka_unit_test(test_recover_refuses_damage),
 		cmocka_unit_test(test_recover_refuses_damage_before_a_segment),
 		cmocka_unit_test(test_recover_refuses_wide_damage),
 		cmocka_unit_test(test_recover_refuses_missing_segments),
 		cmocka_unit_test(test_recover_believes_the_slots),
 		cmocka_unit_test(test_recover_refuses_what_makes_no_sense),
+		cmocka_unit_test(test_recover_checks_the_chain),
+		cmocka_unit_test(test_recover_compares_terms),
 		cmocka_unit_test(test_recover_ignores_stale_bytes),
 		cmocka_unit_test(test_recover_ignores_records_in_payloads),
 	};

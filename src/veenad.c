@@ -228,7 +228,7 @@ static enum exit_status start(struct daemon *d)
 	if (rc)
 		return refuse(EXIT_FAILED, &e);
 	open_control(d);
-	d->loop = ev_loop_new(EVFLAG_NOENV);
+	d->loop = ev_loop_new(EVBACKEND_POLL | EVFLAG_NOENV); /* as net/accept.h asks */
 	if (!d->loop) {
 		err_set(&e, ERR_SYSTEM, "cannot make an event loop");
 		return refuse(EXIT_FAILED, &e);

@@ -233,6 +233,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
 struct net_acceptor *net_acceptor_new(struct ev_loop *loop, int listen_fd, const struct net_identity *id,
                                       const struct net_accept_hooks *hooks)
 {
+	assert(ev_backend(loop) == EVBACKEND_POLL);
 	struct net_acceptor *a = mem_zalloc(sizeof(*a));
 	a->loop = loop;
 	a->fd = listen_fd;

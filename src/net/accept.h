@@ -28,7 +28,9 @@ struct net_accept_hooks {
 	void (*on_misfit)(void *arg, const char *who, const struct err *why);
 };
 
-/* Takes `listen_fd`. The identity is copied but for the secret. */
+/* Takes `listen_fd`. The identity is copied but for the secret. The loop must be of EVBACKEND_POLL: a descriptor that
+ * is given away belongs to another thread, and epoll would keep it, report it here and have libev touch it once more.
+ * There are a few dozen descriptors at most in such a loop, so poll costs no more. */
 struct net_acceptor *net_acceptor_new(struct ev_loop *loop, int listen_fd, const struct net_identity *id,
                                       const struct net_accept_hooks *hooks);
 void net_acceptor_free(struct net_acceptor *a);                                   /* accepts NULL */

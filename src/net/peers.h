@@ -60,7 +60,7 @@ struct net_hooks {
 };
 
 struct net_options {
-	struct ev_loop *loop;
+	struct ev_loop *loop;  /* of EVBACKEND_POLL, see net/accept.h */
 	struct pool *pool;     /* name look-ups */
 	int listen_fd;         /* from net_listen (net/addr.h): bound before the data directory is touched; taken */
 	const uint8_t *secret; /* cluster secret; NULL = none */

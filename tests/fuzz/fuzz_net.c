@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	if (!loop)
-		loop = ev_loop_new(0);
+		loop = ev_loop_new(EVBACKEND_POLL);
 	log_set_sink(swallow, NULL);
 	int fds[2];
 	const int rc = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds);

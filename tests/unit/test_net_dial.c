@@ -171,7 +171,7 @@ static int setup(void **state)
 static void test_moved_name_is_looked_up_again(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct pool *pool = pool_new();
 	struct side a, b;
 	start(&b, loop, pool, "n2", at("127.0.0.2"));
@@ -195,7 +195,7 @@ static void test_moved_name_is_looked_up_again(void **state)
 static void test_dead_name_server_cuts_nobody_off(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct pool *pool = pool_new();
 	struct side a, b;
 	start(&b, loop, pool, "n2", at("127.0.0.2"));
@@ -220,7 +220,7 @@ static void test_dead_name_server_cuts_nobody_off(void **state)
 static void test_all_addresses_are_tried(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct pool *pool = pool_new();
 	struct side a, b;
 	start(&a, loop, pool, "n1", at("127.0.0.1"));

@@ -180,7 +180,7 @@ static int setup(void **state)
 static void test_forward_carries_requests_and_answers(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0), *http_loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL), *http_loop = ev_loop_new(EVBACKEND_POLL);
 	struct leader l;
 	struct follower f;
 	start_leader(&l, loop, http_loop, "n1");
@@ -210,7 +210,7 @@ static void test_forward_carries_requests_and_answers(void **state)
 static void test_forward_breaks_and_comes_back(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0), *http_loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL), *http_loop = ev_loop_new(EVBACKEND_POLL);
 	struct leader l;
 	struct follower f;
 	start_leader(&l, loop, http_loop, "n1");
@@ -239,7 +239,7 @@ static void test_forward_breaks_and_comes_back(void **state)
 static void test_forward_follows_its_target(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0), *http_loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL), *http_loop = ev_loop_new(EVBACKEND_POLL);
 	struct leader l1, l3;
 	struct follower f;
 	start_leader(&l1, loop, http_loop, "n1");

@@ -127,7 +127,7 @@ static void send_text(struct side *s, const char *to, uint16_t type, const char 
 static void test_peers_meet_and_talk(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct side a, b;
 	start(&a, loop, "n1", 7, "a secret that is long");
 	start(&b, loop, "n2", 7, "a secret that is long");
@@ -165,7 +165,7 @@ static void test_misfits_are_refused_and_said_once(void **state)
 		{ "n2", "a secret", "cluster 0000000000000008", 8 },
 		{ "n1", "a secret", "own id", 7 },
 	};
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct side a, b;
 		warnings = 0;
@@ -190,7 +190,7 @@ static void test_misfits_are_refused_and_said_once(void **state)
 static void test_lost_peer_is_refused_then_found_again(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct side a, b;
 	start(&a, loop, "n1", 7, NULL);
 	start(&b, loop, "n2", 7, NULL);
@@ -223,7 +223,7 @@ static void test_lost_peer_is_refused_then_found_again(void **state)
 static void test_half_hello_times_out(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct side a;
 	start(&a, loop, "n1", 7, NULL);
 	char addr[NET_ADDR_MAX + 1];
@@ -248,7 +248,7 @@ static void test_unfinished_hellos_are_bounded(void **state)
 {
 	(void)state;
 	enum { EXTRA = 8, ALL = NET_ACCEPT_UNFINISHED_MAX + EXTRA };
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct side a, b;
 	start(&a, loop, "n1", 7, NULL);
 	start(&b, loop, "n2", 7, NULL);
@@ -272,7 +272,7 @@ static void test_unfinished_hellos_are_bounded(void **state)
 static void test_send_queue_is_bounded(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0), *other = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL), *other = ev_loop_new(EVBACKEND_POLL);
 	struct side a, b;
 	start(&a, loop, "n1", 7, NULL);
 	start(&b, other, "n2", 7, NULL);
@@ -303,7 +303,7 @@ static void test_send_queue_is_bounded(void **state)
 static void test_address_change_moves_the_link(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct side a, b, c;
 	start(&a, loop, "n1", 7, NULL);
 	start(&b, loop, "n2", 7, NULL);
@@ -336,7 +336,7 @@ static void test_address_change_moves_the_link(void **state)
 static void test_newer_link_of_a_peer_replaces_the_older(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct side a, b, same, impostor;
 	start(&a, loop, "n1", 7, NULL);
 	start(&b, loop, "n2", 7, NULL);
@@ -374,7 +374,7 @@ static void *pool_main(void *arg)
 static void test_names_are_looked_up_on_the_pool(void **state)
 {
 	(void)state;
-	struct ev_loop *loop = ev_loop_new(0);
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
 	struct pool *pool = pool_new();
 	struct side a, b;
 	start(&b, loop, "n2", 7, NULL);

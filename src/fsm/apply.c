@@ -1,7 +1,8 @@
 /* From committed entries to effects.
  *
- * Good path: begin a write transaction; for each entry a child transaction, its commands in order, commit the child; write
- * where the store now stands; commit; publish the changes, the domains' versions, the applied index, in that order.
+ * Good path: begin a write transaction; for each entry a child transaction, its commands in order, commit the child;
+ * write where the store now stands; commit; publish the changes, the domains' versions, the applied index, in that
+ * order.
  *
  * Ways off it:
  *   refused      the child is dropped and with it every trace but the index; the batch goes on
@@ -122,7 +123,7 @@ int fsm_run_command(struct apply *a, unsigned type, const void *command)
 }
 
 int fsm_judge(struct store_txn *txn, unsigned type, const void *command, uint64_t time_ms, struct arena *a,
-	      struct fsm_hint *hint, struct err *e)
+              struct fsm_hint *hint, struct err *e)
 {
 	struct fsm_hint unused;
 	struct apply ctx = { .txn = txn, .arena = a, .time_ms = time_ms, .hint = hint ? hint : &unused };
@@ -139,9 +140,9 @@ int fsm_judge(struct store_txn *txn, unsigned type, const void *command, uint64_
 static int unknown_type(const struct fsm *f, const struct entry *entry, unsigned type, struct err *e)
 {
 	return err_set(e, ERR_VERSION,
-		       "entry %" PRIu64 " is of entry type %u, this build applies types up to %" PRIu32
-		       ": install the cluster's release",
-		       entry->index, type, f->max_entry_type);
+	               "entry %" PRIu64 " is of entry type %u, this build applies types up to %" PRIu32
+	               ": install the cluster's release",
+	               entry->index, type, f->max_entry_type);
 }
 
 /* All of them are looked at before any is run: an entry is applied as a whole, or not by this build. */
@@ -172,14 +173,15 @@ static int run_commands(struct apply *a, const struct entry_view *view, uint32_t
 }
 
 static int apply_command(struct fsm *f, struct apply *a, const struct entry *entry, struct fsm_result *result,
-			 struct err *e)
+                         struct err *e)
 {
 	struct entry_view view;
 	int rc = entry_decode(entry->data, entry->len, &view, e);
 	if (rc == ERR_VERSION)
 		return err_set(e, ERR_VERSION,
-			       "entry %" PRIu64 " is in an envelope that this build does not read: install the cluster's release",
-			       entry->index);
+		               "entry %" PRIu64
+		               " is in an envelope that this build does not read: install the cluster's release",
+		               entry->index);
 	if (rc) {
 		result->refusal = FSM_UNDECODABLE;
 		return 0;
@@ -216,14 +218,15 @@ static int apply_conf(struct apply *a, const struct entry *entry)
 {
 	int rc = fsm_save_conf(a->txn, entry->index, entry->data, entry->len);
 	if (rc == ERR_CORRUPT)
-		return err_set(&a->err, rc, "entry %" PRIu64 ": a configuration of %" PRIu32 " bytes", entry->index, entry->len);
+		return err_set(&a->err, rc, "entry %" PRIu64 ": a configuration of %" PRIu32 " bytes", entry->index,
+		               entry->len);
 	if (rc == 0)
 		fsm_note(a, FSM_DOMAIN_SERVERS, (struct str){ "", 0 }, FSM_OP_PUT);
 	return rc;
 }
 
 static int apply_entry(struct fsm *f, struct store_txn *txn, const struct entry *entry, struct fsm_result *result,
-		       struct err *e)
+                       struct err *e)
 {
 	struct fsm_hint hint;
 	struct apply a = { .txn = txn, .arena = &f->arena, .index = entry->index, .hint = &hint, .work = &f->work };
@@ -233,15 +236,15 @@ static int apply_entry(struct fsm *f, struct store_txn *txn, const struct entry 
 	arena_reset(&f->arena);
 	e->code = 0;
 	if (entry->index != s->applied + 1)
-		return err_set(e, ERR_CORRUPT, "entry %" PRIu64 " was handed over, entry %" PRIu64 " is the next", entry->index,
-			       s->applied + 1);
+		return err_set(e, ERR_CORRUPT, "entry %" PRIu64 " was handed over, entry %" PRIu64 " is the next",
+		               entry->index, s->applied + 1);
 	switch (entry->kind) {
 	case ENTRY_NOOP: break;
 	case ENTRY_CONFIG: rc = apply_conf(&a, entry); break;
 	case ENTRY_COMMAND: rc = apply_command(f, &a, entry, result, e); break;
 	default:
-		rc = err_set(e, ERR_VERSION, "entry %" PRIu64 " is of kind %u, which this build does not know", entry->index,
-			     entry->kind);
+		rc = err_set(e, ERR_VERSION, "entry %" PRIu64 " is of kind %u, which this build does not know",
+		             entry->index, entry->kind);
 	}
 	if (rc && e->code != rc)
 		failed(&a, rc, e);

@@ -15,7 +15,8 @@
 #include "store/store.h"
 
 /* Narad's row as stored, orphans too. ERR_NOTFOUND: unplaced, or no such topic or partition. */
-MUST_CHECK int fsm_get_assignment_record(struct store_txn *txn, struct str topic, uint32_t partition, struct str *record);
+MUST_CHECK int fsm_get_assignment_record(struct store_txn *txn, struct str topic, uint32_t partition,
+                                         struct str *record);
 
 enum fsm_role {
 	FSM_ROLE_OWNER = 1,
@@ -32,13 +33,13 @@ struct fsm_place {
 struct fsm_place_iter {
 	struct store_cursor *cursor;
 	bool started;
-	uint16_t prefix_len;        /* bytes of `key` that every key of the walk begins with: the member and a NUL, or 0 */
+	uint16_t prefix_len; /* bytes of `key` that every key of the walk begins with: the member and a NUL, or 0 */
 	uint16_t key_len;
 	uint8_t key[STORE_KEY_MAX + 1]; /* where the walk begins */
 };
 /* Partitions that name `member`, by topic and partition, behind `after` (NULL: from the first). */
 MUST_CHECK int fsm_held_open(struct fsm_place_iter *it, struct store_txn *txn, struct str member,
-			     const struct fsm_place *after);
+                             const struct fsm_place *after);
 /* Moves under way (rows with a target), all topics, by topic and partition. */
 MUST_CHECK int fsm_moves_open(struct fsm_place_iter *it, struct store_txn *txn, const struct fsm_place *after);
 /* Rows of topics that are gone or of partitions past the topic's count: what type 30 prunes. */

@@ -58,10 +58,10 @@ static uint64_t pack_head(struct head_word h)
 static struct head_word unpack_head(uint64_t w)
 {
 	return (struct head_word){ .domain = (uint8_t)w,
-				   .op = (uint8_t)(w >> 8),
-				   .more = (uint8_t)(w >> 16),
-				   .key_len = (uint16_t)(w >> 32),
-				   .words = (uint16_t)(w >> 48) };
+		                   .op = (uint8_t)(w >> 8),
+		                   .more = (uint8_t)(w >> 16),
+		                   .key_len = (uint16_t)(w >> 32),
+		                   .words = (uint16_t)(w >> 48) };
 }
 
 void changes_encode(struct buf *notes, raft_index index, enum fsm_domain domain, enum fsm_op op, struct str key)
@@ -111,8 +111,8 @@ static void make_room(struct changes *c, uint64_t head, size_t need)
 	while (head + need - tail > c->mask + 1) {
 		const raft_index index = load_word(c, tail);
 		tail += unpack_head(load_word(c, tail + 1)).words;
-		/* The floor first: a seek that still finds the note behind the tail has lost nothing by being told to go
-		 * further on. */
+		/* The floor first: a seek that still finds the note behind the tail has lost nothing by being told to
+		 * go further on. */
 		atomic_store(&c->floor, index);
 		atomic_store(&c->tail, tail);
 	}
@@ -209,7 +209,8 @@ int fsm_changes_seek(const struct fsm *f, raft_index since, struct fsm_change_po
 		before = at;
 		rc = fsm_changes_next(f, &at, &change);
 		/* The oldest notes are let go while we walk: those in front of `since` are not missed. */
-		if (rc == ERR_NOTFOUND && at.generation == atomic_load(&c->generation) && since >= atomic_load(&c->floor)) {
+		if (rc == ERR_NOTFOUND && at.generation == atomic_load(&c->generation) &&
+		    since >= atomic_load(&c->floor)) {
 			at.offset = atomic_load(&c->tail);
 			rc = 0;
 			change.index = 0;

@@ -1,9 +1,10 @@
 /* fsm/changes.h - what changed, in order: the one list that watch, caches and the control plane follow.
  *
- * Every put and delete notes (index, domain, key, op). The notes of a batch are published after its commit and before the
- * applied index moves, so whoever sees an applied index finds its changes here. Bounded: the newest 10,000 changes at
- * least (FSM_CHANGES_BYTES / longest note), usually far more; older ones are overwritten, and whoever still wanted them
- * is told. Refused entries, heartbeats that change only their time, and counters leave no note.
+ * Every put and delete notes (index, domain, key, op). The notes of a batch are published after its commit and before
+ * the applied index moves, so whoever sees an applied index finds its changes here. Bounded: the newest 10,000 changes
+ * at least (whatever their length), usually far more; older ones are overwritten, and whoever still wanted
+ * them is told. Refused entries, heartbeats that change only their time, and counters leave no note.
+ *
  * Thread: apply writes; any number of readers, each with its own struct fsm_change_pos. No locks.
  */
 #ifndef FSM_CHANGES_H
@@ -36,7 +37,7 @@ enum fsm_domain {
 #define FSM_DOMAIN_ENUM(id, word) FSM_DOMAIN_##id,
 	FSM_DOMAIN_MAP(FSM_DOMAIN_ENUM)
 #undef FSM_DOMAIN_ENUM
-	FSM_DOMAIN_COUNT
+	    FSM_DOMAIN_COUNT
 };
 const char *fsm_domain_word(enum fsm_domain d);
 
@@ -48,9 +49,10 @@ struct fsm_change {
 	raft_index index;
 	enum fsm_domain domain;
 	enum fsm_op op;
-	bool more;        /* the next change has the same index */
+	bool more; /* the next change has the same index */
 	uint16_t key_len;
-	char key[FSM_CHANGE_KEY_MAX + 1]; /* `orders`, `orders/3` (partition, schema version), a member id, a user; NUL behind */
+	/* `orders`, `orders/3` (partition or schema version), a member id, a user; a NUL behind it */
+	char key[FSM_CHANGE_KEY_MAX + 1];
 };
 
 /* A place in the list; the reader's own. */
@@ -63,8 +65,8 @@ struct fsm_change_pos {
 void fsm_changes_end(const struct fsm *f, struct fsm_change_pos *pos);
 /* Before the first change with an index above `since`. ERR_NOTFOUND: some of those are gone already (410 compacted). */
 MUST_CHECK int fsm_changes_seek(const struct fsm *f, raft_index since, struct fsm_change_pos *pos);
-/* The change at `pos`, which moves behind it. 0; ERR_TIMEOUT: none yet; ERR_NOTFOUND: overwritten before it was read, or
- * another file was put in place - seek anew or list again. */
+/* The change at `pos`, which moves behind it. 0; ERR_TIMEOUT: none yet; ERR_NOTFOUND: overwritten before it was read,
+ * or another file was put in place - seek anew or list again. */
 MUST_CHECK int fsm_changes_next(const struct fsm *f, struct fsm_change_pos *pos, struct fsm_change *out);
 /* Everything above this index is in the list; what is older has gone. */
 raft_index fsm_changes_floor(const struct fsm *f);

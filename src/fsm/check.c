@@ -7,9 +7,9 @@
 struct check {
 	struct store_txn *txn;
 	struct err *e;
-	struct arena arena;  /* of one record */
+	struct arena arena; /* of one record */
 	struct buf scratch;
-	struct apply reader; /* for the calls that read with it; judges, so it cannot write */
+	struct apply reader;               /* for the calls that read with it; judges, so it cannot write */
 	uint64_t expected[STORE_DB_COUNT]; /* rows of derived databases */
 	uint64_t schema_bytes;
 };
@@ -134,8 +134,9 @@ static int expect_held(struct check *c, const struct place *row, struct str memb
 {
 	uint8_t at[STORE_KEY_MAX];
 	const char roles = (char)((str_eq(row->owner, member) ? FSM_ROLE_OWNER : 0) |
-				  (str_eq(row->target, member) ? FSM_ROLE_TARGET : 0));
-	return expect(c, STORE_X_BY_MEMBER, key_held(at, member, row->topic, row->partition), &(struct str){ &roles, 1 });
+	                          (str_eq(row->target, member) ? FSM_ROLE_TARGET : 0));
+	return expect(c, STORE_X_BY_MEMBER, key_held(at, member, row->topic, row->partition),
+	              &(struct str){ &roles, 1 });
 }
 
 static int check_assignment(struct check *c, struct str key, struct str value)
@@ -260,8 +261,8 @@ static int check_schema(struct check *c, struct str key, struct str value)
 /* Each derived row was asked for by a record, and no row more. */
 static int check_row_counts(struct check *c)
 {
-	static const enum store_db derived[] = { STORE_X_TOPIC, STORE_X_FOLD, STORE_X_BY_MEMBER, STORE_X_BY_USER,
-						 STORE_X_MOVE, STORE_X_UNPLACED, STORE_X_ORPHAN };
+	static const enum store_db derived[] = { STORE_X_TOPIC, STORE_X_FOLD,     STORE_X_BY_MEMBER, STORE_X_BY_USER,
+		                                 STORE_X_MOVE,  STORE_X_UNPLACED, STORE_X_ORPHAN };
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		uint64_t n;
 		int rc = store_count(c->txn, derived[i], &n);
@@ -269,8 +270,8 @@ static int check_row_counts(struct check *c)
 			return failed(c, rc);
 		if (n != c->expected[derived[i]])
 			return err_set(c->e, ERR_CORRUPT, "%s: %llu rows, the records ask for %llu",
-				       store_db_name(derived[i]), (unsigned long long)n,
-				       (unsigned long long)c->expected[derived[i]]);
+			               store_db_name(derived[i]), (unsigned long long)n,
+			               (unsigned long long)c->expected[derived[i]]);
 	}
 	return 0;
 }
@@ -288,12 +289,12 @@ static int check_digests(struct check *c)
 		return failed(c, rc);
 	if (s.schema_bytes != c->schema_bytes)
 		return err_set(c->e, ERR_CORRUPT, "schemas: %llu bytes counted, %llu noted",
-			       (unsigned long long)c->schema_bytes, (unsigned long long)s.schema_bytes);
+		               (unsigned long long)c->schema_bytes, (unsigned long long)s.schema_bytes);
 	for (int db = 0; db < STORE_DB_COUNT; db++)
 		if (kept.db[db] != counted.db[db])
 			return err_set(c->e, ERR_CORRUPT, "%s: digest %016llx counted, %016llx kept",
-				       store_db_name((enum store_db)db), (unsigned long long)counted.db[db],
-				       (unsigned long long)kept.db[db]);
+			               store_db_name((enum store_db)db), (unsigned long long)counted.db[db],
+			               (unsigned long long)kept.db[db]);
 	return 0;
 }
 

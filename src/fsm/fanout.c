@@ -137,7 +137,7 @@ static int judge_roles(const struct fanout_link *l, const struct topic *parent, 
 }
 
 static int compare_histories(struct apply *a, const struct fanout_link *l, const struct schema_history *parent,
-			     const struct schema_history *child)
+                             const struct schema_history *child)
 {
 	if (parent->count != child->count)
 		return FSM_SCHEMA_MISMATCH;
@@ -145,14 +145,15 @@ static int compare_histories(struct apply *a, const struct fanout_link *l, const
 		const struct schema_version *p = &parent->items[i], *c = &child->items[i];
 		if (p->version != c->version)
 			return FSM_SCHEMA_MISMATCH;
-		if (l->by_value ? !json_value_equal(p->document, c->document, a->arena) : !str_eq(p->document, c->document))
+		if (l->by_value ? !json_value_equal(p->document, c->document, a->arena)
+		                : !str_eq(p->document, c->document))
 			return FSM_SCHEMA_MISMATCH;
 	}
 	return 0;
 }
 
 static int judge_schemas(struct apply *a, const struct fanout_link *l, const struct schema_history *parent,
-			 const struct schema_history *child)
+                         const struct schema_history *child)
 {
 	uint64_t cluster;
 	if (child->count)
@@ -248,7 +249,7 @@ int fsm_child_attach(struct apply *a, const void *command)
 
 /* Are these still the two topics the caller saw? */
 static int judge_identities(struct apply *a, struct str parent, struct str parent_id, struct str child,
-			    struct str child_id)
+                            struct str child_id)
 {
 	struct topic t;
 	int rc = fsm_get_record(a, STORE_TOPICS, parent, &topic_type, &t);

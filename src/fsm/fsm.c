@@ -14,13 +14,13 @@ static int check_max_type(const char *what, uint32_t stored, uint32_t known, str
 	if (stored <= known)
 		return 0;
 	return err_set(e, ERR_VERSION,
-		       "%s holds entries of type %" PRIu32 ", this build applies types up to %" PRIu32
-		       ": install the cluster's release",
-		       what, stored, known);
+	               "%s holds entries of type %" PRIu32 ", this build applies types up to %" PRIu32
+	               ": install the cluster's release",
+	               what, stored, known);
 }
 
-/* Each commit writes the transaction id it has; a file that stands at another was written by something that does not keep
- * the index, so the index says nothing. A file nobody applied to yet has none. */
+/* Each commit writes the transaction id it has; a file that stands at another was written by something that does not
+ * keep the index, so the index says nothing. A file nobody applied to yet has none. */
 static int check_last_writer(struct store_txn *txn, const struct fsm_applied *applied, struct err *e)
 {
 	bool holds = false;
@@ -32,9 +32,9 @@ static int check_last_writer(struct store_txn *txn, const struct fsm_applied *ap
 	if (!holds && applied->index == 0 && applied->txn_id == 0)
 		return 0;
 	return err_set(e, ERR_CORRUPT,
-		       "the database stands at transaction %" PRIu64 ", its applied index was written by %" PRIu64
-		       ": something else wrote to it",
-		       store_txn_id(txn), applied->txn_id);
+	               "the database stands at transaction %" PRIu64 ", its applied index was written by %" PRIu64
+	               ": something else wrote to it",
+	               store_txn_id(txn), applied->txn_id);
 }
 
 static int check_store(struct fsm *f, struct err *e)
@@ -154,7 +154,7 @@ raft_term fsm_applied_term(const struct fsm *f)
 /* ---- images ---- */
 
 static int read_image(struct store *image, const char *path, uint32_t max_entry_type, struct fsm_image *out,
-		      struct err *e)
+                      struct err *e)
 {
 	struct fsm_applied applied;
 	struct fsm_digest digest;
@@ -166,7 +166,8 @@ static int read_image(struct store *image, const char *path, uint32_t max_entry_
 	if (rc == 0)
 		rc = check_max_type(path, applied.max_entry_type, max_entry_type ? max_entry_type : COMMAND_MAX, e);
 	if (rc == 0 && applied.txn_id != store_txn_id(txn))
-		rc = err_set(e, ERR_CORRUPT, "%s: not an image of a state machine, or written to by something else", path);
+		rc = err_set(e, ERR_CORRUPT, "%s: not an image of a state machine, or written to by something else",
+		             path);
 	if (rc == 0 && applied.conf.len > sizeof(out->conf))
 		rc = err_set(e, ERR_CORRUPT, "%s: a configuration of %zu bytes", path, applied.conf.len);
 	if (rc == 0)

@@ -1,11 +1,12 @@
 /* fsm/fsm.h - the state machine: committed entries in, the store's records out, the same bytes on every node.
  *
- * One LMDB write transaction per batch, one child transaction per entry: a refused entry leaves nothing but its index. The
- * applied index with its term, the Raft configuration, the store's transaction id and the newest entry type consumed are
- * written in the transaction that holds the effects; the in-memory copies move only after it committed, the applied
- * index last. Applying knows no clock, no chance, no floating point, no order of hashing: what varies travels in the
- * entry. Bytes that do not decode are refused the same way everywhere and consumed; a type this build does not know
- * stops the node before anything of that entry is applied.
+ * One LMDB write transaction per batch, one child transaction per entry: a refused entry leaves nothing but its index.
+ * The applied index with its term, the Raft configuration, the store's transaction id and the newest entry type
+ * consumed are written in the transaction that holds the effects; the in-memory copies move only after it committed,
+ * the applied index last. Applying knows no clock, no chance, no floating point, no order of hashing: what varies
+ * travels in the entry. Bytes that do not decode are refused the same way everywhere and consumed; a type this build
+ * does not know stops the node before anything of that entry is applied.
+ *
  * Thread: apply, unless a function says any. The spec module and tests use it from one thread of their own.
  */
 #ifndef FSM_FSM_H
@@ -24,13 +25,13 @@
 /* Why an entry was refused. Each is one row of the facts' tables; the service maps it to a status, a code and a
  * sentence. Numbers travel in results only, never to disk or between releases; the word is for logs and tests. */
 #define FSM_REFUSAL_MAP(X)                                                                                             \
-	X(UNDECODABLE, 1, "undecodable")             /* envelope or payload; consumed */                               \
-	X(UNSUPPORTED, 2, "unsupported")             /* a known type that this release does not carry out */           \
-	X(INVALID, 3, "invalid")                     /* a value the rules do not allow */                              \
+	X(UNDECODABLE, 1, "undecodable") /* envelope or payload; consumed */                                           \
+	X(UNSUPPORTED, 2, "unsupported") /* a known type that this release does not carry out */                       \
+	X(INVALID, 3, "invalid")         /* a value the rules do not allow */                                          \
 	X(TOPIC_NOT_FOUND, 10, "topic_not_found")                                                                      \
 	X(TOPIC_EXISTS, 11, "topic_exists")                                                                            \
-	X(TOPIC_TWIN, 12, "topic_twin")              /* differs only in case from hint.name */                         \
-	X(TOPIC_CHANGED, 13, "topic_changed")        /* another incarnation, or it would lose partitions */            \
+	X(TOPIC_TWIN, 12, "topic_twin")       /* differs only in case from hint.name */                                \
+	X(TOPIC_CHANGED, 13, "topic_changed") /* another incarnation, or it would lose partitions */                   \
 	X(PARENT_NOT_FOUND, 14, "parent_not_found")                                                                    \
 	X(PARENT_CHANGED, 15, "parent_changed")                                                                        \
 	X(CHILD_NOT_FOUND, 16, "child_not_found")                                                                      \
@@ -39,22 +40,22 @@
 	X(ROLE_CONFLICT, 19, "role_conflict")                                                                          \
 	X(ALREADY_ATTACHED, 20, "already_attached")                                                                    \
 	X(CHILD_LIMIT, 21, "child_limit")                                                                              \
-	X(DELAY_TOO_LONG, 22, "delay_too_long")      /* hint.name = the child whose delay does not fit */              \
+	X(DELAY_TOO_LONG, 22, "delay_too_long") /* hint.name = the child whose delay does not fit */                   \
 	X(RETENTION_FLOOR, 23, "retention_floor")                                                                      \
 	X(STUB_IMMUTABLE, 24, "stub_immutable")                                                                        \
 	X(SCHEMA_MISMATCH, 25, "schema_mismatch")                                                                      \
 	X(SCHEMA_MANAGED, 26, "schema_managed")                                                                        \
-	X(SCHEMA_EXISTS, 27, "schema_exists")        /* version at or below the latest */                              \
-	X(SCHEMA_GAP, 28, "schema_gap")              /* version above latest + 1 */                                    \
-	X(SCHEMA_FULL, 29, "schema_full")            /* versions or bytes at their limit */                            \
+	X(SCHEMA_EXISTS, 27, "schema_exists") /* version at or below the latest */                                     \
+	X(SCHEMA_GAP, 28, "schema_gap")       /* version above latest + 1 */                                           \
+	X(SCHEMA_FULL, 29, "schema_full")     /* versions or bytes at their limit */                                   \
 	X(ASSIGNMENT_NOT_FOUND, 40, "assignment_not_found")                                                            \
 	X(PARTITION_RANGE, 41, "partition_range")                                                                      \
 	X(PARTITION_ASSIGNED, 42, "partition_assigned") /* benign: somebody was quicker */                             \
-	X(ASSIGNMENT_LIVE, 43, "assignment_live")    /* benign: not an orphan */                                       \
-	X(MOVE_CHANGED, 44, "move_changed")          /* owner or target is not the expected one */                     \
+	X(ASSIGNMENT_LIVE, 43, "assignment_live")       /* benign: not an orphan */                                    \
+	X(MOVE_CHANGED, 44, "move_changed")             /* owner or target is not the expected one */                  \
 	X(MEMBER_NOT_FOUND, 50, "member_not_found")                                                                    \
-	X(MEMBER_REMOVED, 51, "member_removed")      /* a tombstone stands for this id */                              \
-	X(HEARTBEAT_NEWER, 52, "heartbeat_newer")    /* benign: it was heard meanwhile */                              \
+	X(MEMBER_REMOVED, 51, "member_removed")   /* a tombstone stands for this id */                                 \
+	X(HEARTBEAT_NEWER, 52, "heartbeat_newer") /* benign: it was heard meanwhile */                                 \
 	X(USER_NOT_FOUND, 60, "user_not_found")                                                                        \
 	X(USER_EXISTS, 61, "user_exists")                                                                              \
 	X(ROOT_PROTECTED, 62, "root_protected")
@@ -112,16 +113,18 @@ struct store *fsm_store(struct fsm *f); /* for copies, syncs and space; any thre
  *   ERR_CORRUPT  a gap before entries[0], or records in the store that do not decode
  *   ERR_CLOSED   no file is open (a failed fsm_replace)
  * Entries are borrowed for the call. */
-MUST_CHECK int fsm_apply(struct fsm *f, const struct entry *entries, size_t n, struct fsm_result *results, struct err *e);
+MUST_CHECK int fsm_apply(struct fsm *f, const struct entry *entries, size_t n, struct fsm_result *results,
+                         struct err *e);
 
-raft_index fsm_applied_index(const struct fsm *f); /* any thread: one atomic load; after everything it covers is visible */
-raft_term fsm_applied_term(const struct fsm *f);   /* any thread; of that entry or a later one */
+/* One atomic load; it moves after everything it covers is visible. Any thread. */
+raft_index fsm_applied_index(const struct fsm *f);
+raft_term fsm_applied_term(const struct fsm *f); /* of that entry or a later one; any thread */
 
 /* Would this command be refused, in the state `txn` sees? The very function that applies it, stopped before its first
  * write. `command` is the struct that model/commands.h names for `type`; `time_ms` what the entry would carry; memory
  * comes from `a`. Answers 0, an enum fsm_refusal (with `hint`, which may be NULL), or ERR_*. Any thread. */
 MUST_CHECK int fsm_judge(struct store_txn *txn, unsigned type, const void *command, uint64_t time_ms, struct arena *a,
-			 struct fsm_hint *hint, struct err *e);
+                         struct fsm_hint *hint, struct err *e);
 
 /* ---- what a transaction's state stands at; any thread ---- */
 
@@ -138,24 +141,24 @@ MUST_CHECK int fsm_get_applied(struct store_txn *txn, struct fsm_applied *out);
 /* Does any data bucket hold a record? (With the applied index: "holds anything" of the boot decision.) */
 MUST_CHECK int fsm_holds_data(struct store_txn *txn, bool *out);
 
-/* Digest per database: sum mod 2^64 of XXH3-64 over length-prefixed key and value, kept up with every write. fsm_meta leaves
- * out txid; x_meta has none. Equal index, equal digests - on every node. */
+/* Digest per database: sum mod 2^64 of XXH3-64 over length-prefixed key and value, kept up with every write. fsm_meta
+ * leaves out txid; x_meta has none. Equal index, equal digests - on every node. */
 struct fsm_digest {
 	raft_index index;
 	uint64_t total; /* over all of db[] */
 	uint64_t db[STORE_DB_COUNT];
 };
-MUST_CHECK int fsm_get_digest(struct store_txn *txn, struct fsm_digest *out); /* constant time */
+MUST_CHECK int fsm_get_digest(struct store_txn *txn, struct fsm_digest *out);   /* constant time */
 MUST_CHECK int fsm_count_digest(struct store_txn *txn, struct fsm_digest *out); /* reads everything: scrub and tests */
 
-/* Walks the whole state and compares what is derived with what it derives from: packed owners, indexes, counts, digests.
- * ERR_CORRUPT names the first difference. Slow: tests, the simulator, a scrub. */
+/* Walks the whole state and compares what is derived with what it derives from: packed owners, indexes, counts,
+ * digests. ERR_CORRUPT names the first difference. Slow: tests, the simulator, a scrub. */
 MUST_CHECK int fsm_check(struct store_txn *txn, struct err *e);
 
 /* ---- images ---- */
 
-/* What an image file (a snapshot, fsm.restore) holds, read back from it and from nothing else. ERR_CORRUPT: not a whole image
- * of a state machine; ERR_VERSION: newer entry types than `max_entry_type` (0 = this build's). */
+/* What an image file (a snapshot, fsm.restore) holds, read back from it and from nothing else. ERR_CORRUPT: not a whole
+ * image of a state machine; ERR_VERSION: newer entry types than `max_entry_type` (0 = this build's). */
 #define FSM_CONF_MAX 8192 /* bytes of an encoded configuration; the longest one needs about 5,400 */
 struct fsm_image {
 	raft_index index;
@@ -164,14 +167,15 @@ struct fsm_image {
 	raft_index conf_index;
 	size_t conf_len;
 	uint8_t conf[FSM_CONF_MAX]; /* raft_conf_encode's bytes; conf_len 0 = none */
-	uint64_t digest;    /* total */
+	uint64_t digest;            /* total */
 };
 MUST_CHECK int fsm_read_image(const char *path, uint32_t max_entry_type, struct fsm_image *out, struct err *e);
 
 /* Puts the synced and checked image at `path` (in the store's directory) in the store's place, once every reader is
  * between two turns: takes their transactions from them itself, so that nobody need be woken; meanwhile fsm_read
- * answers ERR_BUSY. The list of changes starts anew behind the image's index. ERR_BUSY: a reader did not end its turn within
- * 2 s; nothing was changed. On any other failure the old file is open again, or none (ERR_CLOSED from then on). */
+ * answers ERR_BUSY. The list of changes starts anew behind the image's index. ERR_BUSY: a reader did not end its turn
+ * within 2 s; nothing was changed. On any other failure the old file is open again, or none (ERR_CLOSED from then on).
+ */
 MUST_CHECK int fsm_replace(struct fsm *f, const char *path, struct err *e);
 
 #endif /* FSM_FSM_H */

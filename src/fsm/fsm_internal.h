@@ -54,13 +54,13 @@ struct fsm_work {
 
 struct apply {
 	struct store_txn *txn;
-	struct arena *arena;     /* of the entry; all that is read is copied into it, since a write moves what is borrowed */
-	raft_index index;        /* of the entry; 0 while judging */
-	uint64_t time_ms;        /* the leader's, from the entry: the only clock here */
+	struct arena *arena; /* of the entry; what is read is copied into it, since a write moves what is borrowed */
+	raft_index index;    /* of the entry; 0 while judging */
+	uint64_t time_ms;    /* the leader's, from the entry: the only clock here */
 	struct fsm_hint *hint;
 	struct fsm_work *work;
-	struct buf value, key;   /* scratch of the put calls; owned */
-	struct err err;          /* sentence of a failure that is not the store's */
+	struct buf value, key; /* scratch of the put calls; owned */
+	struct err err;        /* sentence of a failure that is not the store's */
 };
 
 /* Every check of a command stands before its first write; there it asks this and, when only judged, is done. */
@@ -95,7 +95,7 @@ enum put_flag {
 
 MUST_CHECK int fsm_put(struct apply *a, enum store_db db, struct str key, struct str value, unsigned flags);
 MUST_CHECK int fsm_put_record(struct apply *a, enum store_db db, struct str key, const struct record_type *t,
-			  const void *rec, unsigned flags);
+                              const void *rec, unsigned flags);
 MUST_CHECK int fsm_del(struct apply *a, enum store_db db, struct str key); /* nothing there: 0, no note */
 /* What no single put says: a change of `domain` under `key`. */
 void fsm_note(struct apply *a, enum fsm_domain domain, struct str key, enum fsm_op op);
@@ -105,26 +105,32 @@ void fsm_touch(struct apply *a, enum fsm_domain domain);
 /* Reads into the arena. ERR_NOTFOUND. */
 MUST_CHECK int fsm_get_copy(struct apply *a, enum store_db db, struct str key, struct str *value);
 /* Same, decoded; ERR_CORRUPT (with a sentence) when the stored bytes are no such record. */
-MUST_CHECK int fsm_get_record(struct apply *a, enum store_db db, struct str key, const struct record_type *t, void *out);
+MUST_CHECK int fsm_get_record(struct apply *a, enum store_db db, struct str key, const struct record_type *t,
+                              void *out);
 /* Who the refusal is about; cut if long. */
 void fsm_set_hint(struct apply *a, struct str name);
 int fsm_corrupt(struct apply *a, enum store_db db, struct str key, const char *what);
 
 /* ---- keys; each writes into `out` of STORE_KEY_MAX bytes and returns a str over it ---- */
 
-struct str key_pair(uint8_t *out, struct str first, struct str second);            /* first \0 second */
-struct str key_place(uint8_t *out, struct str topic, uint32_t partition);          /* topic \0 u16be */
-struct str key_held(uint8_t *out, struct str member, struct str topic, uint32_t partition); /* member \0 topic \0 u16be */
-struct str key_fold(uint8_t *out, struct str name);                                /* lower(name) \0 name */
 #define PARTITION_MAX 65535u /* what a key can hold */
+
+/* first \0 second */
+struct str key_pair(uint8_t *out, struct str first, struct str second);
+/* topic \0 u16be */
+struct str key_place(uint8_t *out, struct str topic, uint32_t partition);
+/* member \0 topic \0 u16be */
+struct str key_held(uint8_t *out, struct str member, struct str topic, uint32_t partition);
+/* lower(name) \0 name */
+struct str key_fold(uint8_t *out, struct str name);
 /* Splits topic \0 u16be. */
 bool key_place_parse(struct str key, struct str *topic, uint32_t *partition);
 
 /* ---- x_topic: packed owners ---- */
 
 struct slot {
-	struct str owner;   /* "" = unplaced */
-	struct str target;  /* "" = no move */
+	struct str owner;  /* "" = unplaced */
+	struct str target; /* "" = no move */
 	raft_index version;
 	raft_index move_id;
 };
@@ -175,9 +181,10 @@ struct fanout_link {
 	struct i64_list offsets;
 	bool by_value; /* compare schema histories as JSON values and hold adoption to the budgets */
 };
-/* Every rule of an attach, in order. `child` is read from the store, or (create with link) given with its first schema. */
+/* Every rule of an attach, in order. `child` is read from the store, or (create with link) given with its first schema.
+ */
 MUST_CHECK int fanout_judge(struct apply *a, const struct fanout_link *l, const struct topic *new_child,
-			    struct str new_schema);
+                            struct str new_schema);
 MUST_CHECK int fanout_attach(struct apply *a, const struct fanout_link *l);
 
 /* ---- schemas.c ---- */

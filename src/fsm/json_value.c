@@ -1,7 +1,8 @@
 /* Are two schema documents the same JSON value? The answer decides whether an entry is refused, so it is frozen: key
- * order and white space do not count, of a repeated key the last one does, arrays are ordered, strings are compared with
- * their escapes undone, numbers by their exact decimal value (10 = 1e1, -0 = 0). Equal bytes are always equal; where a
- * side is not one JSON value of at most 64 levels, or a number's exponent does not fit 32 bits, only bytes count.
+ * order and white space do not count, of a repeated key the last one does, arrays are ordered, strings are compared
+ * with their escapes undone, numbers by their exact decimal value (10 = 1e1, -0 = 0). Equal bytes are always equal;
+ * where a side is not one JSON value of at most 64 levels, or a number's exponent does not fit 32 bits, only bytes
+ * count.
  *
  * Each side is rewritten in a canonical form, and those are compared:
  *   t f z   literals      s<len>:<bytes>   string      n<digits>e<exponent>   number, digits without outer zeros
@@ -173,7 +174,7 @@ bool json_value_equal(struct str x, struct str y, struct arena *a)
 		return true;
 	struct buf left = { 0 }, right = { 0 };
 	const bool equal = canonical(x, a, &left) && canonical(y, a, &right) && left.len == right.len &&
-			   memcmp(left.data, right.data, left.len) == 0;
+	                   memcmp(left.data, right.data, left.len) == 0;
 	buf_fini(&left);
 	buf_fini(&right);
 	return equal;

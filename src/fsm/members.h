@@ -2,7 +2,8 @@
  *
  * A server's row needs nothing but Narad's record; what veena adds (kind, placeable, tags) and the counts of partitions
  * stand in x_member. No row there = a server, placeable, without tags, holding nothing.
- * Ownership: strings are borrowed from the transaction (rows of a struct fsm_members: from the table, which is counted).
+ *
+ * Ownership: strings are borrowed from the transaction; rows of a struct fsm_members from the table, which is counted.
  * Thread: any, each with its own transaction.
  */
 #ifndef FSM_MEMBERS_H
@@ -41,17 +42,17 @@ struct fsm_member {
 	struct str addr;         /* HTTP, host:port */
 	struct str cluster_addr; /* Raft; "" for brokers */
 	struct str build;
-	uint32_t entry_types;    /* newest it reports; 0 = none reported (reads as 22) */
+	uint32_t entry_types; /* newest it reports; 0 = none reported (reads as 22) */
 	enum fsm_member_kind kind;
-	bool alive;              /* status alive */
+	bool alive; /* status alive */
 	bool draining;
 	bool placeable;
-	struct str tags;         /* a JSON object; "{}" = none */
+	struct str tags; /* a JSON object; "{}" = none */
 };
 
 /* All members, by id in byte order. Immutable and counted. No time and no counts in it: those move without an event. */
 struct fsm_members {
-	raft_index version;      /* last index at which a member changed: FSM_DOMAIN_MEMBERS of the transaction */
+	raft_index version; /* last index at which a member changed: FSM_DOMAIN_MEMBERS of the transaction */
 	size_t count;
 	const struct fsm_member *rows;
 };
@@ -79,7 +80,8 @@ struct fsm_member_iter {
 	struct str after;
 };
 MUST_CHECK int fsm_member_iter_open(struct fsm_member_iter *it, struct store_txn *txn, struct str after);
-MUST_CHECK int fsm_member_iter_next(struct fsm_member_iter *it, struct str *id, struct str *record); /* ERR_NOTFOUND: end */
+/* ERR_NOTFOUND: the end. */
+MUST_CHECK int fsm_member_iter_next(struct fsm_member_iter *it, struct str *id, struct str *record);
 void fsm_member_iter_close(struct fsm_member_iter *it); /* accepts a zeroed one; before the transaction ends */
 
 /* Is there a tombstone for this id? `removed_at_s` (may be NULL) in Unix seconds. 0, ERR_NOTFOUND. */

@@ -3,9 +3,10 @@
  *    0 u8  version 1        1 u8 0          2 u16 names        4 u32 schema version
  *    8 u64 changed index   16 u64 owners index
  *   24 u32 slots           28 u32 bytes of names               32 u32 bytes of tail   36 u32 0
- *   40 slots of 24: u16 owner, u16 target (0 = none, else 1 + position among the names), u32 0, u64 version, u64 move id
- *      offsets of names: u32 each, from the first name
- *      names: u8 length, bytes
+ *   40 slots, 24 each:     u16 owner, u16 target, u32 0, u64 version, u64 move id
+ *                          (a name: 0 = none, else 1 + its position among the names)
+ *      offsets of names:   u32 each, from the first name
+ *      names:              u8 length, bytes
  *      tail
  *
  * Names stand once, in the order in which the slots first mention them, so equal contents are equal bytes.

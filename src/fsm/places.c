@@ -1,5 +1,5 @@
-/* One row of `assignments`, and everything that is derived from rows: packed owners, partitions by member, counts, moves,
- * orphans. A row changes only here. */
+/* One row of `assignments`, and everything that is derived from rows: packed owners, partitions by member, counts,
+ * moves, orphans. A row changes only here. */
 #include <assert.h>
 #include <string.h>
 
@@ -47,7 +47,8 @@ int member_row_store(struct apply *a, struct str id, const struct member_row *ro
 {
 	const struct fsm_member_counts *n = &row->counts;
 	uint8_t b[MEMBER_ROW_HEADER] = { MEMBER_ROW_VERSION, (uint8_t)row->kind, row->placeable };
-	if (row->kind == default_row.kind && row->placeable && row->tags.len == 0 && !n->owned && !n->coming && !n->leaving)
+	if (row->kind == default_row.kind && row->placeable && row->tags.len == 0 && !n->owned && !n->coming &&
+	    !n->leaving)
 		return fsm_del(a, STORE_X_MEMBER, id);
 	put_le32(b + 4, n->owned);
 	put_le32(b + 8, n->coming);
@@ -62,7 +63,8 @@ int member_row_store(struct apply *a, struct str id, const struct member_row *ro
 
 static uint8_t role_of(const struct place *p, struct str member)
 {
-	return (uint8_t)((str_eq(p->owner, member) ? FSM_ROLE_OWNER : 0) | (str_eq(p->target, member) ? FSM_ROLE_TARGET : 0));
+	return (uint8_t)((str_eq(p->owner, member) ? FSM_ROLE_OWNER : 0) |
+	                 (str_eq(p->target, member) ? FSM_ROLE_TARGET : 0));
 }
 
 static void count_in(struct fsm_member_counts *n, const struct place *p, struct str member, uint32_t by)
@@ -132,8 +134,8 @@ static int update_slot(struct apply *a, const struct place *before, const struct
 		return rc;
 	if (rc == ERR_NOTFOUND || now->partition >= old.count) {
 		const struct str at = key_place(key, now->topic, now->partition);
-		return now->owner.len ? fsm_put(a, STORE_X_ORPHAN, at, (struct str){ "", 0 }, 0) :
-					fsm_del(a, STORE_X_ORPHAN, at);
+		return now->owner.len ? fsm_put(a, STORE_X_ORPHAN, at, (struct str){ "", 0 }, 0)
+		                      : fsm_del(a, STORE_X_ORPHAN, at);
 	}
 	packed = old;
 	packed.slots = arena_dup(a->arena, old.slots, old.count * sizeof(*old.slots));
@@ -157,7 +159,8 @@ int place_load(struct apply *a, struct str topic, int64_t partition, struct plac
 	int rc = at.len ? fsm_get_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row) : ERR_NOTFOUND;
 	if (rc)
 		return rc;
-	if (partition > PARTITION_MAX || !str_eq(row.topic, topic) || row.partition != partition || row.owner_id.len == 0)
+	if (partition > PARTITION_MAX || !str_eq(row.topic, topic) || row.partition != partition ||
+	    row.owner_id.len == 0)
 		return fsm_corrupt(a, STORE_ASSIGNMENTS, at, "the row is not the one of its key");
 	*out = (struct place){ topic, (uint32_t)partition, row.owner_id, row.target_id };
 	return 0;
@@ -170,8 +173,8 @@ int place_store(struct apply *a, const struct place *before, const struct place 
 	const struct assignment row = { now->topic, now->partition, now->owner, now->target };
 	assert(at.len && str_eq(before->topic, now->topic) && before->partition == now->partition);
 	assert(now->owner.len || now->target.len == 0);
-	int rc = now->owner.len ? fsm_put_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row, 0) :
-				  fsm_del(a, STORE_ASSIGNMENTS, at);
+	int rc = now->owner.len ? fsm_put_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row, 0)
+	                        : fsm_del(a, STORE_ASSIGNMENTS, at);
 	if (rc == 0)
 		rc = update_members(a, before, now);
 	if (rc == 0)

@@ -14,7 +14,7 @@ int fsm_get_assignment_record(struct store_txn *txn, struct str topic, uint32_t 
 
 /* Begins a walk over keys "<prefix><topic>\0<partition>", behind `after`. Nothing names a member or topic too long. */
 static int open_walk(struct fsm_place_iter *it, struct store_txn *txn, enum store_db db, struct str member,
-		     const struct fsm_place *after)
+                     const struct fsm_place *after)
 {
 	size_t at = 0;
 	it->cursor = NULL;

@@ -73,7 +73,7 @@ int fsm_put(struct apply *a, enum store_db db, struct str key, struct str value,
 }
 
 int fsm_put_record(struct apply *a, enum store_db db, struct str key, const struct record_type *t, const void *rec,
-	       unsigned flags)
+                   unsigned flags)
 {
 	buf_clear(&a->value);
 	record_put_json(t, rec, &a->value);

@@ -3,9 +3,9 @@
  *   IDLE --fsm_read--> IN_USE --fsm_read_end--> IDLE
  *   IDLE --readers_take_all--> TAKEN --readers_give_back--> IDLE
  *
- * A transaction that is reset still holds a slot of the file's reader table, so the file cannot be closed under it. Since
- * transactions are not tied to a thread, the apply thread ends them itself whenever their readers are between two turns;
- * nobody sleeping need be woken. The state is the hand-over: acquire when taking, release when giving.
+ * A transaction that is reset still holds a slot of the file's reader table, so the file cannot be closed under it.
+ * Since transactions are not tied to a thread, the apply thread ends them itself whenever their readers are between two
+ * turns; nobody sleeping need be woken. The state is the hand-over: acquire when taking, release when giving.
  */
 #include "fsm/reader.h"
 

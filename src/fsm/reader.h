@@ -22,21 +22,21 @@ struct fsm;
 
 struct fsm_reader {
 	struct fsm *fsm;
-	struct store_txn *txn;              /* NULL before the first read and after it was taken */
-	_Atomic uint32_t state;             /* reader.c's own: idle, in use, taken */
-	_Atomic uint64_t since_ms;          /* monotonic time of the last renewal; 0 while idle */
-	raft_index index;                   /* of txn */
-	const struct fsm_members *members;  /* one count held; NULL = not yet asked for */
-	raft_index members_index;           /* of the transaction that `members` was found right for */
-	uint64_t generation;                /* of the file that txn belongs to */
-	struct fsm_reader *next;            /* in fsm's list */
+	struct store_txn *txn;             /* NULL before the first read and after it was taken */
+	_Atomic uint32_t state;            /* reader.c's own: idle, in use, taken */
+	_Atomic uint64_t since_ms;         /* monotonic time of the last renewal; 0 while idle */
+	raft_index index;                  /* of txn */
+	const struct fsm_members *members; /* one count held; NULL = not yet asked for */
+	raft_index members_index;          /* of the transaction that `members` was found right for */
+	uint64_t generation;               /* of the file that txn belongs to */
+	struct fsm_reader *next;           /* in fsm's list */
 };
 
 void fsm_reader_init(struct fsm_reader *r, struct fsm *f);
 void fsm_reader_fini(struct fsm_reader *r); /* accepts a zeroed one; before fsm_close */
 
-/* The transaction to read from now. ERR_BUSY: another file is being put in place, or no reader slot is left; ERR_CLOSED:
- * no file is open. The caller answers 503 not_ready. */
+/* The transaction to read from now. ERR_BUSY: another file is being put in place, or no reader slot is left;
+ * ERR_CLOSED: no file is open. The caller answers 503 not_ready. */
 MUST_CHECK int fsm_read(struct fsm_reader *r, struct store_txn **txn, struct err *e);
 void fsm_read_end(struct fsm_reader *r); /* may run twice */
 

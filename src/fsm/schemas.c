@@ -11,7 +11,8 @@ static int by_version(const void *x, const void *y)
 	return (a->version > b->version) - (a->version < b->version);
 }
 
-/* Walks the rows of a topic. Keys order as text ("10" before "2"), so the greatest version is found by looking at all. */
+/* Walks the rows of a topic. Keys order as text ("10" before "2"), so the greatest version is found by looking at all.
+ */
 static int walk(struct apply *a, struct str topic, struct buf *found, uint64_t *bytes)
 {
 	char prefix[ROW_KEY_MAX];
@@ -51,7 +52,8 @@ int schema_load(struct apply *a, struct str topic, bool documents, struct schema
 		qsort(out->items, out->count, sizeof(*out->items), by_version);
 		for (size_t i = 0; i < out->count; i++) {
 			struct str *d = &out->items[i].document;
-			d->p = documents ? arena_dup(a->arena, d->p, d->len) : NULL; /* a write moves what is borrowed */
+			d->p =
+			    documents ? arena_dup(a->arena, d->p, d->len) : NULL; /* a write moves what is borrowed */
 		}
 	}
 	buf_fini(&found);
@@ -73,7 +75,9 @@ int schema_append(struct apply *a, struct str topic, uint32_t version, struct st
 	a->work->state.schema_bytes += document.len;
 	rc = packed_load(a, topic, &old);
 	if (rc)
-		return rc == ERR_NOTFOUND ? 0 : rc; /* a child that is listed and not there: its row is written all the same */
+		return rc == ERR_NOTFOUND
+		           ? 0
+		           : rc; /* a child that is listed and not there: its row is written all the same */
 	packed = old;
 	packed.schema_version = version;
 	packed.changed_index = a->index;
@@ -178,8 +182,8 @@ int schema_judge_first(struct apply *a, struct str topic, struct str document)
 
 static int append_version(struct apply *a, const struct topic *t, int64_t version, struct str doc, bool budgets)
 {
-	struct target *list;
-	size_t n;
+	struct target *list = NULL;
+	size_t n = 0;
 	if (topic_is_child(t))
 		return FSM_SCHEMA_MANAGED;
 	int rc = collect_targets(a, t, &list, &n);

@@ -24,7 +24,8 @@ int fsm_txn_err(struct store_txn *txn, int rc, struct err *e)
 		return rc;
 	const struct err *why = store_txn_error(txn);
 	if (why->code != rc)
-		return err_set(e, rc, "the database: %s", err_text(rc)); /* a row that is not as this folder writes them */
+		return err_set(e, rc, "the database: %s",
+		               err_text(rc)); /* a row that is not as this folder writes them */
 	if (e)
 		*e = *why;
 	return rc;

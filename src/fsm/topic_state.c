@@ -83,7 +83,8 @@ static int disown_slots(struct apply *a, struct str name, const struct packed *b
 {
 	uint8_t key[STORE_KEY_MAX];
 	for (uint32_t p = from; p < before->count; p++) {
-		int rc = before->slots[p].owner.len ? fsm_put(a, STORE_X_ORPHAN, key_place(key, name, p), nothing, 0) : 0;
+		int rc =
+		    before->slots[p].owner.len ? fsm_put(a, STORE_X_ORPHAN, key_place(key, name, p), nothing, 0) : 0;
 		if (rc)
 			return rc;
 	}
@@ -200,7 +201,8 @@ static int clear_assignments(struct apply *a, struct str name)
 			rc = place_store(a, &place, &gone);
 		}
 		if (rc)
-			return rc == ERR_NOTFOUND ? fsm_corrupt(a, STORE_ASSIGNMENTS, row, "not a partition's key") : rc;
+			return rc == ERR_NOTFOUND ? fsm_corrupt(a, STORE_ASSIGNMENTS, row, "not a partition's key")
+			                          : rc;
 	}
 	return rc == ERR_NOTFOUND ? 0 : rc;
 }

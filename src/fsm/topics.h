@@ -19,15 +19,15 @@
 #define FSM_PARTITIONS_MAX 4096
 
 struct fsm_topic {
-	struct str name;            /* as asked for, or from the list */
-	struct str record;          /* Narad's JSON, "{...}" */
-	struct str tail;            /* what veena adds, as `,"field":value...` without braces: role where the record has none,
-	                             * replicas, unclean, labels. Made when the topic was written */
-	raft_index changed_index;   /* last change of the record or of what veena adds to it */
-	raft_index owners_index;    /* last change of any partition's owner or target */
-	uint32_t schema_version;    /* latest; 0 = none */
-	uint32_t partition_count;   /* partitions 0..n-1 */
-	struct str packed;          /* the whole x_topic value; for fsm_topic_owner */
+	struct str name;   /* as asked for, or from the list */
+	struct str record; /* Narad's JSON, "{...}" */
+	struct str tail;   /* what veena adds, as `,"field":value...` without braces: role where the record has none,
+	                    * replicas, unclean, labels. Made when the topic was written */
+	raft_index changed_index; /* last change of the record or of what veena adds to it */
+	raft_index owners_index;  /* last change of any partition's owner or target */
+	uint32_t schema_version;  /* latest; 0 = none */
+	uint32_t partition_count; /* partitions 0..n-1 */
+	struct str packed;        /* the whole x_topic value; for fsm_topic_owner */
 };
 
 /* ERR_NOTFOUND, ERR_CORRUPT, ERR_IO. */
@@ -50,7 +50,8 @@ struct fsm_topic_iter {
 	struct str prefix, after; /* borrowed until closed */
 	bool started;
 };
-MUST_CHECK int fsm_topic_iter_open(struct fsm_topic_iter *it, struct store_txn *txn, struct str prefix, struct str after);
+MUST_CHECK int fsm_topic_iter_open(struct fsm_topic_iter *it, struct store_txn *txn, struct str prefix,
+                                   struct str after);
 MUST_CHECK int fsm_topic_iter_next(struct fsm_topic_iter *it, struct fsm_topic *out); /* ERR_NOTFOUND: the end */
 void fsm_topic_iter_close(struct fsm_topic_iter *it); /* accepts a zeroed one; before the transaction ends */
 
@@ -59,7 +60,8 @@ MUST_CHECK int fsm_count_topics(struct store_txn *txn, uint64_t *out); /* consta
 /* A name that differs from `name` only in ASCII case. ERR_NOTFOUND: none. */
 MUST_CHECK int fsm_find_twin(struct store_txn *txn, struct str name, struct str *twin);
 
-/* Topics that have at least one partition without an owner, in byte order of name, behind `after`. ERR_NOTFOUND: the end. */
+/* Topics that have at least one partition without an owner, in byte order of name, behind `after`. ERR_NOTFOUND: the
+ * end. */
 MUST_CHECK int fsm_next_unplaced(struct store_txn *txn, struct str after, struct str *name);
 
 /* Topics owned by a user, in byte order of name, behind `after`. ERR_NOTFOUND: the end. */

@@ -73,7 +73,7 @@ int fsm_count_topics(struct store_txn *txn, uint64_t *out)
 /* First key of `db` at or behind `from` that begins with `prefix`; with `past` (then it must be `from` itself) not that
  * one. */
 static int seek_key(struct store_txn *txn, enum store_db db, struct str from, struct str prefix, bool past,
-		    struct str *key)
+                    struct str *key)
 {
 	struct store_cursor *c;
 	int rc = store_cursor_open(txn, db, &c);

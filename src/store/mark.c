@@ -152,7 +152,8 @@ static int write_mark(const char *dir, const char *line, size_t len, struct err 
 		return err_set_errno(e, store_code(errno), errno, "%s: cannot create", temp);
 	ssize_t n = pwrite(fd, line, len, 0);
 	if (n != (ssize_t)len)
-		rc = err_set_errno(e, n < 0 ? store_code(errno) : ERR_FULL, n < 0 ? errno : ENOSPC, "%s: cannot write", temp);
+		rc = err_set_errno(e, n < 0 ? store_code(errno) : ERR_FULL, n < 0 ? errno : ENOSPC, "%s: cannot write",
+		                   temp);
 	else if (fsync(fd) != 0)
 		rc = err_set_errno(e, ERR_IO, errno, "%s: cannot sync", temp);
 	close(fd);
@@ -174,7 +175,7 @@ int store_mark_dirty(const char *dir, struct err *e)
 	if (!store_read_boot_id(boot))
 		boot[0] = '\0';
 	int n = snprintf(line, sizeof(line), MARK_HEAD "dirty boot=%s dev=%ju ino=%ju", boot, (uintmax_t)st.st_dev,
-			 (uintmax_t)st.st_ino);
+	                 (uintmax_t)st.st_ino);
 	return write_mark(dir, line, finish_line(line, n), e);
 }
 
@@ -204,7 +205,7 @@ static void decide(struct store_verdict *v, enum store_trust trust, const char *
 }
 
 static void judge_mark(const struct mark *m, const struct stat *st, const struct store_file_info *info,
-		       struct store_verdict *v)
+                       struct store_verdict *v)
 {
 	char boot[STORE_BOOT_ID_SIZE];
 	switch (m->kind) {
@@ -214,8 +215,8 @@ static void judge_mark(const struct mark *m, const struct stat *st, const struct
 		if (m->txn_id == info->txn_id)
 			decide(v, STORE_TRUSTED, "closed clean at transaction %" PRIu64, m->txn_id);
 		else
-			decide(v, STORE_UNTRUSTED, "closed clean at transaction %" PRIu64 ", stands at %" PRIu64, m->txn_id,
-			       info->txn_id);
+			decide(v, STORE_UNTRUSTED, "closed clean at transaction %" PRIu64 ", stands at %" PRIu64,
+			       m->txn_id, info->txn_id);
 		return;
 	case MARK_DIRTY: break;
 	}

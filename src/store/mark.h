@@ -9,13 +9,14 @@
  *
  * dirty is durable before the first commit of a run: from then on the file is good exactly as long as the kernel that
  * took its pages lives, and only this very file. clean is written after a sync at close.
- * Trusted = (clean with the file's own transaction id, or dirty with this boot id, device and inode), and the file is at
- * least (last page + 1) x page size long. No mark, an unreadable one, an unreadable boot id: untrusted.
+ * Trusted = (clean with the file's own transaction id, or dirty with this boot id, device and inode), and the file is
+ * at least (last page + 1) x page size long. No mark, an unreadable one, an unreadable boot id: untrusted.
  *
  * The file's transaction id and last page are taken from its two meta pages with pread, never through LMDB: opening an
- * environment maps the file, and a map over a file that is cut short or torn ends in SIGBUS or in a commit on top of it.
- * Bytes read with pread can lie, but they cannot hurt; a torn meta page that happens to carry the expected id cannot come
- * about after "clean", since the whole file was synced before the mark was.
+ * environment maps the file, and a map over a file that is cut short or torn ends in SIGBUS or in a commit on top of
+ * it. Bytes read with pread can lie, but they cannot hurt; a torn meta page that happens to carry the expected id
+ * cannot come about after "clean", since the whole file was synced before the mark was.
+ *
  * Thread: the one that opens or closes the store (store_sync may remove the mark).
  */
 #ifndef STORE_MARK_H
@@ -33,7 +34,7 @@
 #define STORE_RESTORE_FILE "fsm.restore"
 
 enum store_trust {
-	STORE_ABSENT,    /* no file, or an empty one: nothing was ever committed */
+	STORE_ABSENT, /* no file, or an empty one: nothing was ever committed */
 	STORE_TRUSTED,
 	STORE_UNTRUSTED, /* holds something that must not be looked at */
 };
@@ -43,15 +44,15 @@ struct store_verdict {
 	char why[160]; /* what decided it, for the log line */
 };
 
-/* Judges <dir>/fsm.mdb without opening it as a database and without changing anything. ERR_IO: it could not be read at all;
- * ERR_VERSION: a database of a format this build does not read. */
+/* Judges <dir>/fsm.mdb without opening it as a database and without changing anything. ERR_IO: it could not be read at
+ * all; ERR_VERSION: a database of a format this build does not read. */
 MUST_CHECK int store_judge(const char *dir, struct store_verdict *out, struct err *e);
 
 /* fsm.mdb becomes fsm.stale (one slot, overwritten); its lock file and mark go. Durable on return. Not while open. */
 MUST_CHECK int store_set_aside(const char *dir, struct err *e);
 
-/* What the meta pages of a file at `path` say. ERR_NOTFOUND: no file or an empty one; ERR_CORRUPT: no valid meta page, or
- * shorter than they say; ERR_VERSION: another LMDB format; ERR_IO. */
+/* What the meta pages of a file at `path` say. ERR_NOTFOUND: no file or an empty one; ERR_CORRUPT: no valid meta page,
+ * or shorter than they say; ERR_VERSION: another LMDB format; ERR_IO. */
 struct store_file_info {
 	uint64_t txn_id;
 	uint64_t last_page;

@@ -7,7 +7,8 @@
  *   +72 main database, 48 bytes
  *   +120 u64 last page used   +128 u64 transaction id
  *
- * The one with the higher transaction id is the newest commit. A unit test holds these offsets to what LMDB itself says.
+ * The one with the higher transaction id is the newest commit. A unit test holds these offsets to what LMDB itself
+ * says.
  */
 #include "store/mark.h"
 
@@ -54,15 +55,15 @@ static int read_metas(int fd, const char *path, uint64_t length, struct store_fi
 	struct meta m[2];
 	if (!read_meta(fd, 0, &m[0]))
 		return errno ? err_set_errno(e, ERR_IO, errno, "%s: cannot read", path)
-			     : err_set(e, ERR_CORRUPT, "%s: too short for a database", path);
+		             : err_set(e, ERR_CORRUPT, "%s: too short for a database", path);
 	if (m[0].magic != META_MAGIC || !is_page_size(m[0].page_size))
 		return err_set(e, ERR_CORRUPT, "%s: not a database", path);
 	if (m[0].version != META_VERSION)
 		return err_set(e, ERR_VERSION, "%s: database format %u, this build reads %u", path, m[0].version,
-			       META_VERSION);
+		               META_VERSION);
 	if (!read_meta(fd, (off_t)m[0].page_size, &m[1]))
 		return errno ? err_set_errno(e, ERR_IO, errno, "%s: cannot read", path)
-			     : err_set(e, ERR_CORRUPT, "%s: cut short inside its second page", path);
+		             : err_set(e, ERR_CORRUPT, "%s: cut short inside its second page", path);
 	if (m[1].magic != META_MAGIC || m[1].version != META_VERSION || m[1].page_size != m[0].page_size)
 		return err_set(e, ERR_CORRUPT, "%s: its second page is no meta page", path);
 
@@ -73,7 +74,7 @@ static int read_metas(int fd, const char *path, uint64_t length, struct store_fi
 	out->length = length;
 	if (newest->last_page >= length / newest->page_size)
 		return err_set(e, ERR_CORRUPT, "%s: cut short: %llu bytes, but page %llu of %u bytes is in use", path,
-			       (unsigned long long)length, (unsigned long long)newest->last_page, newest->page_size);
+		               (unsigned long long)length, (unsigned long long)newest->last_page, newest->page_size);
 	return 0;
 }
 
@@ -82,7 +83,7 @@ int store_read_file_info(const char *path, struct store_file_info *out, struct e
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? err_set(e, ERR_NOTFOUND, "%s: no such file", path)
-				       : err_set_errno(e, ERR_IO, errno, "%s: cannot open", path);
+		                       : err_set_errno(e, ERR_IO, errno, "%s: cannot open", path);
 	struct store_file_info info = { 0 };
 	struct stat st;
 	int rc;

@@ -140,8 +140,8 @@ static int try_env(struct store *s, uint64_t map_bytes, unsigned flags)
 	return rc;
 }
 
-/* Opens the environment. A map of a size once and for all: growing it under a reader kills the reader. Where the address
- * space is limited (ulimit -v, a sanitizer) half as much is tried until it fits. */
+/* Opens the environment. A map of a size once and for all: growing it under a reader kills the reader. Where the
+ * address space is limited (ulimit -v, a sanitizer) half as much is tried until it fits. */
 static int open_env(struct store *s, struct err *e)
 {
 	unsigned flags = MDB_NOSUBDIR | MDB_NOTLS;

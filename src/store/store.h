@@ -1,8 +1,8 @@
 /* store/store.h - the state machine's file: an LMDB environment of named databases, and nothing above bytes.
  *
- * One file, <data>/fsm.mdb, with its lock file fsm.mdb-lock beside it. One writer (the apply thread), many readers. With
- * `sync_commits` off a commit is not synced: the synced log alone carries durability and fsm.mark (store/mark.h) says
- * whether the file may be believed after a start. The map is never grown and never written through.
+ * One file, <data>/fsm.mdb, with its lock file fsm.mdb-lock beside it. One writer (the apply thread), many readers.
+ * With `sync_commits` off a commit is not synced: the synced log alone carries durability and fsm.mark (store/mark.h)
+ * says whether the file may be believed after a start. The map is never grown and never written through.
  *
  * How it fails: every call that can fail answers 0 or ERR_*; the sentence of a failed call on a transaction is kept in
  * that transaction (store_txn_error). ERR_NOTFOUND is an answer, not a failure. A write transaction in which a call
@@ -47,7 +47,7 @@ enum store_db {
 #define STORE_DB_ENUM(id, name) STORE_##id,
 	STORE_DB_MAP(STORE_DB_ENUM)
 #undef STORE_DB_ENUM
-	STORE_DB_COUNT
+	    STORE_DB_COUNT
 };
 #define STORE_NARAD_DB_COUNT 8
 
@@ -60,12 +60,13 @@ struct store_txn;
 struct store_cursor;
 
 struct store_options {
-	const char *dir;       /* data directory; borrowed for the call */
-	uint64_t map_bytes;    /* address space to reserve; 0 = 1 TiB. Halved until it opens */
-	bool sync_commits;     /* --sync fsm: every commit is synced too */
-	uint64_t limit_bytes;  /* logical limit on pages in use; 0 = what the map allows less the reserve */
-	const char *scratch;   /* not NULL: a throw-away file at this path instead, made or (an image) taken over, and
-	                        * unlinked once it is open; no mark, no syncs. For specs, tools and tests; `dir` is ignored */
+	const char *dir;      /* data directory; borrowed for the call */
+	uint64_t map_bytes;   /* address space to reserve; 0 = 1 TiB. Halved until it opens */
+	bool sync_commits;    /* --sync fsm: every commit is synced too */
+	uint64_t limit_bytes; /* logical limit on pages in use; 0 = what the map allows less the reserve */
+	/* Not NULL: a throw-away file at this path instead, made or (an image) taken over, and unlinked once it is
+	 * open; no mark, no syncs. For specs, tools and tests; `dir` is ignored. */
+	const char *scratch;
 };
 
 /* Opens for reading and writing. Judges trust first (store/mark.h): an untrusted file is not opened, ERR_CORRUPT. An
@@ -73,32 +74,32 @@ struct store_options {
  * ERR_IO, ERR_FULL, ERR_SYSTEM (no address space), ERR_VERSION (another LMDB format). */
 MUST_CHECK int store_open(const struct store_options *o, struct store **out, struct err *e);
 
-/* Opens a finished image (a snapshot, fsm.restore) read-only without lock file; nobody may be writing to it. Its length is
- * checked against its meta pages before it is mapped. ERR_CORRUPT: not an image, or cut short. */
+/* Opens a finished image (a snapshot, fsm.restore) read-only without lock file; nobody may be writing to it. Its length
+ * is checked against its meta pages before it is mapped. ERR_CORRUPT: not an image, or cut short. */
 MUST_CHECK int store_open_image(const char *path, struct store **out, struct err *e);
 
-/* Ends it. `clean`: sync, then mark the file clean with its transaction id; a failure leaves the file unmarked, which only
- * costs a rebuild, and is returned. All transactions have ended. Accepts NULL. */
+/* Ends it. `clean`: sync, then mark the file clean with its transaction id; a failure leaves the file unmarked, which
+ * only costs a rebuild, and is returned. All transactions have ended. Accepts NULL. */
 int store_close(struct store *s, bool clean, struct err *e);
 
-/* Apply thread, every transaction ended: waits for a running sync or copy, closes the file, puts the synced image at `path`
- * (same directory) in its place, syncs the directory, opens it. Crash-safe at every step: before the rename the old file
- * stands unmarked or marked as before, after it the new one is marked clean. On failure `s` holds an open file again
- * (ERR_*: the old one) or none at all (then every call answers ERR_CLOSED). */
+/* Apply thread, every transaction ended: waits for a running sync or copy, closes the file, puts the synced image at
+ * `path` (same directory) in its place, syncs the directory, opens it. Crash-safe at every step: before the rename the
+ * old file stands unmarked or marked as before, after it the new one is marked clean. On failure `s` holds an open file
+ * again (ERR_*: the old one) or none at all (then every call answers ERR_CLOSED). */
 MUST_CHECK int store_replace(struct store *s, const char *path, struct err *e);
 
 bool store_is_open(const struct store *s); /* false after a store_replace that ended without a file */
 
 /* ---- transactions ---- */
 
-/* Databases that a newer release added are missing in an older file: they read as empty until the first write transaction of
- * whoever opened it has made them (before other threads use the store). */
+/* Databases that a newer release added are missing in an older file: they read as empty until the first write
+ * transaction of whoever opened it has made them (before other threads use the store). */
 bool store_is_complete(const struct store *s);
 MUST_CHECK int store_create_missing(struct store_txn *t); /* there for good once `t` is committed */
 
 /* Any thread. A reader slot is held until store_abort, also while reset. ERR_BUSY: no reader slot is left. */
 MUST_CHECK int store_begin_read(struct store *s, struct store_txn **out, struct err *e);
-void store_reset_read(struct store_txn *t);                           /* lets old pages go; the slot stays */
+void store_reset_read(struct store_txn *t);                          /* lets old pages go; the slot stays */
 MUST_CHECK int store_renew_read(struct store_txn *t, struct err *e); /* after a reset: the newest commit */
 
 /* Apply thread. The first one of a run writes and syncs the dirty mark before it answers. */
@@ -121,23 +122,25 @@ const struct err *store_txn_error(const struct store_txn *t);
 
 MUST_CHECK int store_get(struct store_txn *t, enum store_db db, struct str key, struct str *value);
 MUST_CHECK int store_put(struct store_txn *t, enum store_db db, struct str key, struct str value);
-MUST_CHECK int store_del(struct store_txn *t, enum store_db db, struct str key);           /* ERR_NOTFOUND */
+MUST_CHECK int store_del(struct store_txn *t, enum store_db db, struct str key);      /* ERR_NOTFOUND */
 MUST_CHECK int store_count(struct store_txn *t, enum store_db db, uint64_t *records); /* constant time */
 
 /* Cursors move in byte order. `key` and `value` may be NULL. After a write to their database they must seek anew. */
 MUST_CHECK int store_cursor_open(struct store_txn *t, enum store_db db, struct store_cursor **out);
 void store_cursor_close(struct store_cursor *c); /* before its transaction (or child) ends; accepts NULL */
-MUST_CHECK int store_cursor_seek(struct store_cursor *c, struct str from, struct str *key, struct str *value); /* >= from */
+MUST_CHECK int store_cursor_seek(struct store_cursor *c, struct str from, struct str *key,
+                                 struct str *value); /* >= from */
 MUST_CHECK int store_cursor_next(struct store_cursor *c, struct str *key, struct str *value);
 
 /* ---- the file ---- */
 
-/* Makes every commit so far durable. An error is final: the mark is removed, so that no later start believes the file, and
- * every later write transaction answers ERR_IO. Work pool, every second; waits while the apply thread replaces. */
+/* Makes every commit so far durable. An error is final: the mark is removed, so that no later start believes the file,
+ * and every later write transaction answers ERR_IO. Work pool, every second; waits while the apply thread replaces. */
 MUST_CHECK int store_sync(struct store *s, struct err *e);
 
 /* Writes a consistent image of the newest commit, whole and plain, at the descriptor's position; not synced. The image
- * carries the transaction id. One read transaction lasts as long as the copy, and store_replace waits for it. Work pool. */
+ * carries the transaction id. One read transaction lasts as long as the copy, and store_replace waits for it. Work
+ * pool. */
 MUST_CHECK int store_copy(struct store *s, int fd, struct err *e);
 
 /* Room, as of the last commit. What the leader looks at before it proposes: a request that only deletes passes while

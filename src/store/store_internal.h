@@ -17,29 +17,29 @@
 #define STORE_MAP_MIN (UINT64_C(1) << 24) /* halving stops here */
 
 struct store {
-	MDB_env *env;              /* NULL: closed by a failed store_replace */
+	MDB_env *env; /* NULL: closed by a failed store_replace */
 	MDB_dbi dbi[STORE_DB_COUNT];
 	bool has_db[STORE_DB_COUNT];
-	char *dir;                 /* NULL: scratch or image */
+	char *dir; /* NULL: scratch or image */
 	char *path;
-	uint64_t map_asked;        /* bytes */
-	uint64_t limit_asked;      /* bytes; 0 = from the map */
+	uint64_t map_asked;   /* bytes */
+	uint64_t limit_asked; /* bytes; 0 = from the map */
 	bool read_only;
 	bool sync_commits;
 	bool scratch;
-	_Atomic bool dirty;        /* the dirty mark of this run stands */
-	_Atomic bool sync_failed;  /* final */
-	pthread_rwlock_t in_use;   /* held shared by sync and copy, alone by replace and close */
+	_Atomic bool dirty;       /* the dirty mark of this run stands */
+	_Atomic bool sync_failed; /* final */
+	pthread_rwlock_t in_use;  /* held shared by sync and copy, alone by replace and close */
 	_Atomic uint64_t copy_since_ms;
 	_Atomic uint64_t used_bytes, file_bytes, limit_bytes, reserve_bytes;
 };
 
 struct store_txn {
 	struct store *store;
-	MDB_txn *txn;     /* innermost */
-	MDB_txn *parent;  /* NULL unless a child is open */
+	MDB_txn *txn;    /* innermost */
+	MDB_txn *parent; /* NULL unless a child is open */
 	bool writes;
-	bool made_dbs;    /* store_create_missing ran: handles live or die with the commit */
+	bool made_dbs;               /* store_create_missing ran: handles live or die with the commit */
 	bool had_db[STORE_DB_COUNT]; /* before it did */
 	struct err error;
 };

@@ -314,8 +314,8 @@ static int add_pages(struct store_txn *t, MDB_dbi dbi, uint64_t *pages)
 	return 0;
 }
 
-/* Every page in use belongs to one database's tree, or is one of the two meta pages: constant time, no walk over the free
- * list. */
+/* Every page in use belongs to one database's tree, or is one of the two meta pages: constant time, no walk over the
+ * free list. */
 int store_measure(struct store_txn *t, struct store_usage *out)
 {
 	uint64_t pages = 2;

@@ -126,11 +126,11 @@ static UNUSED struct entry rig_entry_of(struct rig *r, const struct entry_builde
 	r->time_ms += 1000;
 	entry_stamp_time(slab, r->time_ms);
 	return (struct entry){ .index = ++r->index,
-			       .term = r->term,
-			       .kind = ENTRY_COMMAND,
-			       .len = (uint32_t)slab->len,
-			       .data = slab->data,
-			       .slab = slab };
+		               .term = r->term,
+		               .kind = ENTRY_COMMAND,
+		               .len = (uint32_t)slab->len,
+		               .data = slab->data,
+		               .slab = slab };
 }
 
 static UNUSED int rig_apply(struct rig *r, const struct entry *e, struct fsm_result *result)
@@ -179,13 +179,13 @@ static UNUSED void rig_noop(struct rig *r)
 static UNUSED struct topic topic_of(const char *name, const char *id, int64_t partitions)
 {
 	return (struct topic){ .name = str_of(name),
-			       .id = str_of(id),
-			       .partitions = partitions,
-			       .retention_ms = 604800000,
-			       .visibility_timeout_ms = 30000,
-			       .max_in_flight_per_partition = 1024,
-			       .max_acked_ahead_per_partition = 1024,
-			       .created_at = 1700000000 };
+		               .id = str_of(id),
+		               .partitions = partitions,
+		               .retention_ms = 604800000,
+		               .visibility_timeout_ms = 30000,
+		               .max_in_flight_per_partition = 1024,
+		               .max_acked_ahead_per_partition = 1024,
+		               .created_at = 1700000000 };
 }
 
 static UNUSED int do_create(struct rig *r, const char *name, const char *id, int64_t partitions)
@@ -245,12 +245,12 @@ static UNUSED int do_prune(struct rig *r, const char *topic, int64_t p)
 static UNUSED struct member member_of(const char *id, int64_t heartbeat)
 {
 	return (struct member){ .id = str_of(id),
-				.addr = S("10.0.0.1:7942"),
-				.cluster_addr = S("10.0.0.1:7943"),
-				.status = S("alive"),
-				.last_heartbeat = heartbeat,
-				.build = S("1.0"),
-				.entry_types = COMMAND_MAX };
+		                .addr = S("10.0.0.1:7942"),
+		                .cluster_addr = S("10.0.0.1:7943"),
+		                .status = S("alive"),
+		                .last_heartbeat = heartbeat,
+		                .build = S("1.0"),
+		                .entry_types = COMMAND_MAX };
 }
 
 static UNUSED int do_join(struct rig *r, const char *id, int64_t heartbeat)
@@ -327,8 +327,8 @@ static UNUSED const char *changes_since(struct rig *r, raft_index since)
 	text[0] = '\0';
 	assert_int_equal(fsm_changes_seek(r->f, since, &pos), 0);
 	while ((rc = fsm_changes_next(r->f, &pos, &c)) == 0)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%s%c", at ? " " : "", fsm_domain_word(c.domain),
-				       c.key, c.op == FSM_OP_PUT ? '+' : '-');
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%s%c", at ? " " : "",
+		                       fsm_domain_word(c.domain), c.key, c.op == FSM_OP_PUT ? '+' : '-');
 	assert_int_equal(rc, ERR_TIMEOUT);
 	return text;
 }

@@ -42,11 +42,11 @@ static int apply_bytes(struct rig *r, const void *bytes, size_t len, struct fsm_
 {
 	struct slab *slab = slab_from(bytes, len);
 	struct entry e = { .index = ++r->index,
-			   .term = r->term,
-			   .kind = ENTRY_COMMAND,
-			   .len = (uint32_t)len,
-			   .data = len ? slab->data : NULL,
-			   .slab = slab };
+		           .term = r->term,
+		           .kind = ENTRY_COMMAND,
+		           .len = (uint32_t)len,
+		           .data = len ? slab->data : NULL,
+		           .slab = slab };
 	const int rc = rig_apply(r, &e, result);
 	slab_unref(slab);
 	if (rc)
@@ -90,7 +90,8 @@ static void test_undecodable_entries_are_consumed(void **state)
 {
 	struct rig *r = *state;
 	struct fsm_result result;
-	static const char *const odd[] = { "{\"o\":3}", "\x01", "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01" };
+	static const char *const odd[] = { "{\"o\":3}", "\x01",
+		                           "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01" };
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		assert_int_equal(apply_bytes(r, odd[i], strlen(odd[i]), &result), 0);
 		assert_int_equal(result.refusal, FSM_UNDECODABLE);
@@ -134,10 +135,10 @@ static void test_unknown_type_stops_before_its_entry(void **state)
 				r->index++; /* for the one in the middle */
 		}
 		entries[1] = (struct entry){ .index = entries[0].index + 1,
-					     .term = 1,
-					     .kind = ENTRY_COMMAND,
-					     .len = sizeof(unknown),
-					     .data = unknown };
+			                     .term = 1,
+			                     .kind = ENTRY_COMMAND,
+			                     .len = sizeof(unknown),
+			                     .data = unknown };
 		assert_int_equal(fsm_apply(r->f, entries, 3, results, &r->err), ERR_VERSION);
 		snprintf(what, sizeof(what), "entry %" PRIu64 " is of entry type %u,", entries[1].index, types[i]);
 		assert_non_null(strstr(r->err.msg, what));
@@ -209,7 +210,8 @@ static void test_newer_database_is_not_opened(void **state)
 	assert_int_equal(fsm_applied_index(r->f), 1);
 }
 
-/* Index, term, newest type and the transaction that wrote them: after success and after a refusal, also after a restart. */
+/* Index, term, newest type and the transaction that wrote them: after success and after a refusal, also after a
+ * restart. */
 static void test_every_entry_records_where_it_stands(void **state)
 {
 	struct rig *r = *state;
@@ -327,8 +329,8 @@ static void test_failed_commit_leaves_nothing(void **state)
 	}
 }
 
-/* When not even the meta page can be written the database refuses everything until it is opened anew, and then stands where
- * it stood before. */
+/* When not even the meta page can be written the database refuses everything until it is opened anew, and then stands
+ * where it stood before. */
 static void test_failed_meta_page_needs_a_restart(void **state)
 {
 	struct rig *r = *state;
@@ -521,11 +523,11 @@ static void test_batches_are_cut(void **state)
 	memset(slab->data, 0, 1u << 20);
 	for (int i = 0; i < 5; i++)
 		entries[i] = (struct entry){ .index = ++r->index,
-					     .term = 1,
-					     .kind = ENTRY_COMMAND,
-					     .len = 1u << 20,
-					     .data = slab->data,
-					     .slab = slab };
+			                     .term = 1,
+			                     .kind = ENTRY_COMMAND,
+			                     .len = 1u << 20,
+			                     .data = slab->data,
+			                     .slab = slab };
 	slab->data[0] = ENTRY_VERSION;
 	assert_int_equal(fsm_apply(r->f, entries, 5, results, &r->err), 0);
 	for (int i = 0; i < 5; i++)

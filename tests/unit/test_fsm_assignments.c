@@ -19,8 +19,8 @@ static const char *walk(struct fsm_place_iter *it)
 	int rc;
 	text[0] = '\0';
 	while ((rc = fsm_place_next(it, &p)) == 0)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s" STR_FMT "/%u:%u", at ? " " : "", STR_ARG(p.topic),
-				       p.partition, p.roles);
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s" STR_FMT "/%u:%u", at ? " " : "",
+		                       STR_ARG(p.topic), p.partition, p.roles);
 	assert_int_equal(rc, ERR_NOTFOUND);
 	fsm_place_close(it);
 	return text;
@@ -63,7 +63,7 @@ static void test_place_refuses_in_order(void **state)
 	assert_int_equal(do_place(r, "orders", ID1, 0, "unknown"), 0);
 	assert_int_equal(do_place(r, "orders", ID1, 0, "other"), FSM_PARTITION_ASSIGNED);
 	assert_string_equal(stored(r, STORE_ASSIGNMENTS, "orders:0"),
-			    "{\"topic\":\"orders\",\"partition\":0,\"owner_id\":\"unknown\"}");
+	                    "{\"topic\":\"orders\",\"partition\":0,\"owner_id\":\"unknown\"}");
 	assert_int_equal(rows(r, STORE_ASSIGNMENTS), 1);
 }
 
@@ -248,7 +248,8 @@ static void test_create_with_placements_is_one_entry(void **state)
 		entry_builder_init(&b);
 		entry_builder_add(&b, CMD_TOPIC_CREATE_WITH, &create);
 		for (int p = 0; p < 3; p++) {
-			const struct cmd_partition_place place = { S("orders"), p, p == 1 && bad ? NONE : S("n1"), S(ID1) };
+			const struct cmd_partition_place place = { S("orders"), p, p == 1 && bad ? NONE : S("n1"),
+				                                   S(ID1) };
 			entry_builder_add(&b, CMD_PARTITION_PLACE, &place);
 		}
 		const struct fsm_result result = rig_run(r, &b);
@@ -259,7 +260,7 @@ static void test_create_with_placements_is_one_entry(void **state)
 		assert_int_equal(rows(r, STORE_X_UNPLACED), 0);
 	}
 	assert_string_equal(changes_since(r, 1),
-			    "topics:orders+ assignments:orders/0+ assignments:orders/1+ assignments:orders/2+");
+	                    "topics:orders+ assignments:orders/0+ assignments:orders/1+ assignments:orders/2+");
 	struct fsm_change_pos pos;
 	struct fsm_change c;
 	assert_int_equal(fsm_changes_seek(r->f, 1, &pos), 0);

@@ -28,7 +28,7 @@ static void list_add(struct list *l, unsigned n, size_t len)
 	for (unsigned i = 0; i < n; i++) {
 		memset(key, 'a' + (int)(l->index % 26), sizeof(key));
 		changes_encode(&notes, l->index, FSM_DOMAIN_TOPICS, i % 2 ? FSM_OP_DELETE : FSM_OP_PUT,
-			       (struct str){ key, len });
+		               (struct str){ key, len });
 	}
 	changes_publish(l->f.changes, &notes);
 	buf_fini(&notes);
@@ -77,7 +77,8 @@ static void test_list_gives_each_change_once(void **state)
 	changes_free(l.f.changes);
 }
 
-/* However long their keys, the newest ten thousand are there; a reader that is too slow is told so, and where to go on. */
+/* However long their keys, the newest ten thousand are there; a reader that is too slow is told so, and where to go on.
+ */
 static void test_list_keeps_the_newest(void **state)
 {
 	(void)state;

@@ -15,10 +15,12 @@ static int do_attach(struct rig *r, const char *parent, const char *child, int64
 	return rig_do(r, CMD_CHILD_ATTACH, &c);
 }
 
-static int do_attach_if(struct rig *r, const char *parent, const char *parent_id, const char *child, const char *child_id)
+static int do_attach_if(struct rig *r, const char *parent, const char *parent_id, const char *child,
+                        const char *child_id)
 {
 	const struct cmd_child_attach_if c = { { str_of(parent), str_of(child), S(EPOCH), 0, { 0 } },
-					       str_of(parent_id), str_of(child_id) };
+		                               str_of(parent_id),
+		                               str_of(child_id) };
 	return rig_do(r, CMD_CHILD_ATTACH_IF, &c);
 }
 
@@ -86,8 +88,9 @@ static void test_attach_links_and_adopts(void **state)
 	assert_int_equal(do_create(r, "c", ID2, 3), 0);
 	assert_int_equal(do_attach(r, "p", "c", 1000), 0);
 	assert_non_null(strstr(stored(r, STORE_TOPICS, "p"), "\"role\":\"parent\",\"children\":[\"c\"]}"));
-	assert_non_null(strstr(stored(r, STORE_TOPICS, "c"), "\"role\":\"child\",\"parent\":\"p\",\"attach_epoch\":\"" EPOCH
-							     "\",\"fanout_delay_ms\":1000}"));
+	assert_non_null(strstr(stored(r, STORE_TOPICS, "c"),
+	                       "\"role\":\"child\",\"parent\":\"p\",\"attach_epoch\":\"" EPOCH
+	                       "\",\"fanout_delay_ms\":1000}"));
 	assert_true(topic_there(r, "c", &t));
 	assert_int_equal(t.schema_version, 2);
 	assert_true(str_is(t.tail, ",\"replicas\":1,\"unclean\":false,\"labels\":{}"));
@@ -165,7 +168,8 @@ static void test_histories_are_compared_by_value(void **state)
 	assert_int_equal(do_attach(r, "p", "c", 0), FSM_SCHEMA_MISMATCH);
 	assert_int_equal(do_attach_if(r, "p", ID1, "c", ID2), 0);
 	const struct cmd_create_link link = { S("p"), S(ID1), S(EPOCH), 0, { 0 } };
-	assert_int_equal(do_create_with(r, topic_of("d", ID2, 3), "{\"a\":11,\"b\":[1,2]}", &link), FSM_SCHEMA_MISMATCH);
+	assert_int_equal(do_create_with(r, topic_of("d", ID2, 3), "{\"a\":11,\"b\":[1,2]}", &link),
+	                 FSM_SCHEMA_MISMATCH);
 	assert_int_equal(do_create_with(r, topic_of("d", ID2, 3), "{\"b\":[1,2],\"a\":10}", &link), 0);
 }
 
@@ -194,7 +198,8 @@ static void test_create_with_link_is_all_or_nothing(void **state)
 	assert_int_equal(do_create_with(r, topic_of("e", ID2, 3), NULL, &link), FSM_PARENT_NOT_FOUND);
 }
 
-/* Versions go up by one, past 9 too; a child's schema is its parent's business; a parent's goes to its local children. */
+/* Versions go up by one, past 9 too; a child's schema is its parent's business; a parent's goes to its local children.
+ */
 static void test_schema_versions_are_appended(void **state)
 {
 	struct rig *r = *state;

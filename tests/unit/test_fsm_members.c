@@ -55,16 +55,17 @@ static void test_join_keeps_draining(void **state)
 	struct rig *r = *state;
 	assert_int_equal(do_join(r, "n1", 100), 0);
 	assert_string_equal(stored(r, STORE_MEMBERS, "n1"),
-			    "{\"id\":\"n1\",\"addr\":\"10.0.0.1:7942\",\"cluster_addr\":\"10.0.0.1:7943\","
-			    "\"status\":\"alive\",\"last_heartbeat\":100,\"build\":\"1.0\",\"entry_types\":64}");
+	                    "{\"id\":\"n1\",\"addr\":\"10.0.0.1:7942\",\"cluster_addr\":\"10.0.0.1:7943\","
+	                    "\"status\":\"alive\",\"last_heartbeat\":100,\"build\":\"1.0\",\"entry_types\":64}");
 	assert_int_equal(do_draining(r, "n1", true), 0);
 	struct member m = member_of("n1", 105);
 	m.build = S("1.1");
 	m.entry_types = 37;
 	assert_int_equal(rig_do(r, CMD_MEMBER_JOIN, &m), 0);
-	assert_string_equal(stored(r, STORE_MEMBERS, "n1"),
-			    "{\"id\":\"n1\",\"addr\":\"10.0.0.1:7942\",\"cluster_addr\":\"10.0.0.1:7943\","
-			    "\"status\":\"alive\",\"last_heartbeat\":105,\"draining\":true,\"build\":\"1.1\",\"entry_types\":37}");
+	assert_string_equal(
+	    stored(r, STORE_MEMBERS, "n1"),
+	    "{\"id\":\"n1\",\"addr\":\"10.0.0.1:7942\",\"cluster_addr\":\"10.0.0.1:7943\","
+	    "\"status\":\"alive\",\"last_heartbeat\":105,\"draining\":true,\"build\":\"1.1\",\"entry_types\":37}");
 	assert_int_equal(do_draining(r, "n1", false), 0);
 	assert_false(member_at(r, "n1")->draining);
 	assert_int_equal(do_draining(r, "none", true), FSM_MEMBER_NOT_FOUND);

@@ -1,5 +1,5 @@
-/* Random logs: the same entries give the same bytes whatever the batches, restarts and images in between, and everything
- * derived fits the records at every look. */
+/* Random logs: the same entries give the same bytes whatever the batches, restarts and images in between, and
+ * everything derived fits the records at every look. */
 #include "fsm_harness.h"
 
 #include "fsm/fsm_internal.h"
@@ -48,8 +48,9 @@ static struct member random_member(struct dice *d)
 
 static struct cmd_child_attach random_link(struct dice *d)
 {
-	return (struct cmd_child_attach){ PICK(d, topics), PICK(d, topics), S("eeeeeeeeeeeeeeee"), (int64_t)roll(d, 2) * 1000,
-					  { 0 } };
+	return (struct cmd_child_attach){
+		PICK(d, topics), PICK(d, topics), S("eeeeeeeeeeeeeeee"), (int64_t)roll(d, 2) * 1000, { 0 }
+	};
 }
 
 static void add_topic_command(struct dice *d, struct entry_builder *b)
@@ -76,15 +77,20 @@ static void add_fanout_command(struct dice *d, struct entry_builder *b)
 	switch (roll(d, 6)) {
 	case 0: entry_builder_add(b, CMD_CHILD_ATTACH, &l); return;
 	case 1: entry_builder_add(b, CMD_CHILD_DETACH, &(struct cmd_child_detach){ l.parent, l.child }); return;
-	case 2: entry_builder_add(b, CMD_CHILD_ATTACH_IF, &(struct cmd_child_attach_if){ l, PICK(d, ids), PICK(d, ids) }); return;
+	case 2:
+		entry_builder_add(b, CMD_CHILD_ATTACH_IF,
+		                  &(struct cmd_child_attach_if){ l, PICK(d, ids), PICK(d, ids) });
+		return;
 	case 3:
 		entry_builder_add(b, CMD_CHILD_DETACH_IF,
-				  &(struct cmd_child_detach_if){ l.parent, l.child, PICK(d, ids), PICK(d, ids) });
+		                  &(struct cmd_child_detach_if){ l.parent, l.child, PICK(d, ids), PICK(d, ids) });
 		return;
-	case 4: entry_builder_add(b, CMD_SCHEMA_PUT, &(struct cmd_schema_put){ l.parent, version, PICK(d, docs) }); return;
+	case 4:
+		entry_builder_add(b, CMD_SCHEMA_PUT, &(struct cmd_schema_put){ l.parent, version, PICK(d, docs) });
+		return;
 	default:
 		entry_builder_add(b, CMD_SCHEMA_PUT_IF,
-				  &(struct cmd_schema_put_if){ l.parent, version, PICK(d, docs), PICK(d, ids) });
+		                  &(struct cmd_schema_put_if){ l.parent, version, PICK(d, docs), PICK(d, ids) });
 	}
 }
 
@@ -101,7 +107,8 @@ static void add_place_command(struct dice *d, struct entry_builder *b)
 	case 5: entry_builder_add(b, CMD_MOVE_COMPLETE, &(struct cmd_move_complete){ topic, p, owner, target }); return;
 	case 6: entry_builder_add(b, CMD_PARTITION_PRUNE, &(struct cmd_partition_prune){ topic, p }); return;
 	default:
-		entry_builder_add(b, CMD_PARTITION_PLACE, &(struct cmd_partition_place){ topic, p, owner, PICK(d, ids) });
+		entry_builder_add(b, CMD_PARTITION_PLACE,
+		                  &(struct cmd_partition_place){ topic, p, owner, PICK(d, ids) });
 	}
 }
 
@@ -113,14 +120,16 @@ static void add_member_command(struct dice *d, struct entry_builder *b)
 	switch (roll(d, 9)) {
 	case 0: entry_builder_add(b, CMD_MEMBER_HEARTBEAT, &at); return;
 	case 1: entry_builder_add(b, CMD_MEMBER_DEAD, &(struct cmd_name){ m.id }); return;
-	case 2: entry_builder_add(b, CMD_MEMBER_DEAD_IF, &(struct cmd_member_dead_if){ m.id, m.last_heartbeat }); return;
+	case 2:
+		entry_builder_add(b, CMD_MEMBER_DEAD_IF, &(struct cmd_member_dead_if){ m.id, m.last_heartbeat });
+		return;
 	case 3: entry_builder_add(b, CMD_MEMBER_DRAINING, &(struct cmd_member_draining){ m.id, m.draining }); return;
 	case 4: entry_builder_add(b, CMD_MEMBER_REMOVE, &at); return;
 	case 5: entry_builder_add(b, CMD_MEMBER_READMIT, &at); return;
 	case 6:
 		entry_builder_add(b, CMD_MEMBER_EXTRA,
-				  &(struct member_extra){ m.id, roll(d, 2) ? S("server") : S("broker"), roll(d, 2),
-							  { &tag, roll(d, 2) } });
+		                  &(struct member_extra){
+				      m.id, roll(d, 2) ? S("server") : S("broker"), roll(d, 2), { &tag, roll(d, 2) } });
 		return;
 	default: entry_builder_add(b, CMD_MEMBER_JOIN, &m);
 	}
@@ -165,7 +174,7 @@ static void restart_or_restore(struct rig *r, struct dice *d)
 
 /* Gives `log` in batches of at most `most` entries, looking at the whole state now and then. */
 static void play(struct rig *r, struct dice *d, const struct entry *log, size_t n, size_t most, bool disturbed,
-		 struct fsm_result *results)
+                 struct fsm_result *results)
 {
 	for (size_t i = 0; i < n;) {
 		size_t take = 1 + roll(d, most);
@@ -195,7 +204,8 @@ static void assert_same_bytes(struct rig *x, struct rig *y)
 		int lrc = store_cursor_seek(l, NONE, &lk, &lv), rrc = store_cursor_seek(r, NONE, &rk, &rv);
 		while (lrc == 0 && rrc == 0) {
 			if (!str_eq(lk, rk) || (!str_is(lk, "txid") && !str_eq(lv, rv)))
-				fail_msg("%s: " STR_FMT " and " STR_FMT, store_db_name((enum store_db)db), STR_ARG(lk), STR_ARG(rk));
+				fail_msg("%s: " STR_FMT " and " STR_FMT, store_db_name((enum store_db)db), STR_ARG(lk),
+				         STR_ARG(rk));
 			lrc = store_cursor_next(l, &lk, &lv);
 			rrc = store_cursor_next(r, &rk, &rv);
 		}
@@ -260,12 +270,18 @@ static void test_check_sees_damage(void **state)
 		const char *key;
 		size_t key_len;
 	} targets[] = {
-		{ STORE_TOPICS, "orders", 6 },	     { STORE_ASSIGNMENTS, "orders:0", 8 },
-		{ STORE_X_TOPIC, "orders", 6 },	     { STORE_X_FOLD, "orders\0orders", 13 },
-		{ STORE_X_BY_USER, "ann\0orders", 10 }, { STORE_X_BY_MEMBER, "n1\0orders\0\0\0", 12 },
-		{ STORE_X_MEMBER, "n1", 2 },	     { STORE_X_MOVE, "orders\0\0\0", 9 },
-		{ STORE_X_UNPLACED, "orders", 6 },   { STORE_X_ORPHAN, "ghost\0\0\7", 8 },
-		{ STORE_SCHEMAS, "orders:1", 8 },    { STORE_MEMBERS, "n1", 2 },
+		{ STORE_TOPICS, "orders", 6 },
+		{ STORE_ASSIGNMENTS, "orders:0", 8 },
+		{ STORE_X_TOPIC, "orders", 6 },
+		{ STORE_X_FOLD, "orders\0orders", 13 },
+		{ STORE_X_BY_USER, "ann\0orders", 10 },
+		{ STORE_X_BY_MEMBER, "n1\0orders\0\0\0", 12 },
+		{ STORE_X_MEMBER, "n1", 2 },
+		{ STORE_X_MOVE, "orders\0\0\0", 9 },
+		{ STORE_X_UNPLACED, "orders", 6 },
+		{ STORE_X_ORPHAN, "ghost\0\0\7", 8 },
+		{ STORE_SCHEMAS, "orders:1", 8 },
+		{ STORE_MEMBERS, "n1", 2 },
 		{ STORE_REMOVED_MEMBERS, "gone", 4 },
 	};
 	struct topic t = topic_of("orders", "1111111111111111", 3);

@@ -1,5 +1,5 @@
-/* Readers beside the apply thread: what they see is whole, never older than what was announced, and another file can be put
- * in place under them. */
+/* Readers beside the apply thread: what they see is whole, never older than what was announced, and another file can be
+ * put in place under them. */
 #include "fsm_harness.h"
 
 #include <pthread.h>
@@ -182,7 +182,8 @@ static void join_both(struct rig *r, bool alive)
 	assert_int_equal(rig_run(r, &b).refusal, 0);
 }
 
-/* Three readers, a follower of changes, copies and syncs beside the apply thread, which puts images in place at times. */
+/* Three readers, a follower of changes, copies and syncs beside the apply thread, which puts images in place at times.
+ */
 static void test_readers_beside_apply(void **state)
 {
 	struct rig *r = *state;
@@ -194,8 +195,12 @@ static void test_readers_beside_apply(void **state)
 	join_both(r, true);
 	place_pair(r, "n1");
 	for (int i = 0; i < 5; i++)
-		assert_int_equal(
-		    pthread_create(&threads[i], NULL, i < 3 ? read_turns : i == 3 ? follow_changes : copy_and_sync, &race), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL,
+		                                i < 3    ? read_turns
+		                                : i == 3 ? follow_changes
+		                                         : copy_and_sync,
+		                                &race),
+		                 0);
 	for (int i = 0; i < 1500 || atomic_load(&race.turns) < 1500; i++) {
 		if (i % 7 == 0)
 			join_both(r, i % 2);

@@ -16,16 +16,17 @@ static int do_update_if(struct rig *r, struct topic t, const char *id)
 	return rig_do(r, CMD_TOPIC_UPDATE_IF, &c);
 }
 
-/* A created topic is stored as Go would write it, unplaced, with its version and a tail that says what the record does not. */
+/* A created topic is stored as Go would write it, unplaced, with its version and a tail that says what the record does
+ * not. */
 static void test_create_stores_record_and_packed_owners(void **state)
 {
 	struct rig *r = *state;
 	struct fsm_topic t;
 	assert_int_equal(do_create(r, "orders", ID1, 3), 0);
 	assert_string_equal(stored(r, STORE_TOPICS, "orders"),
-			    "{\"name\":\"orders\",\"id\":\"" ID1 "\",\"partitions\":3,\"retention_ms\":604800000,"
-			    "\"visibility_timeout_ms\":30000,\"max_in_flight_per_partition\":1024,"
-			    "\"max_acked_ahead_per_partition\":1024,\"created_at\":1700000000}");
+	                    "{\"name\":\"orders\",\"id\":\"" ID1 "\",\"partitions\":3,\"retention_ms\":604800000,"
+	                    "\"visibility_timeout_ms\":30000,\"max_in_flight_per_partition\":1024,"
+	                    "\"max_acked_ahead_per_partition\":1024,\"created_at\":1700000000}");
 	assert_true(topic_there(r, "orders", &t));
 	assert_int_equal(t.partition_count, 3);
 	assert_int_equal(t.schema_version, 0);
@@ -166,14 +167,15 @@ static void test_update_if_keeps_who_the_topic_is(void **state)
 	now.partitions = 5;
 	assert_int_equal(do_update_if(r, now, ID1), 0);
 	assert_string_equal(stored(r, STORE_TOPICS, "orders"),
-			    "{\"name\":\"orders\",\"id\":\"" ID1 "\",\"partitions\":5,\"retention_ms\":0,"
-			    "\"visibility_timeout_ms\":30000,\"max_in_flight_per_partition\":7,"
-			    "\"max_acked_ahead_per_partition\":1024,\"created_at\":1700000000,\"owner\":\"ann\"}");
+	                    "{\"name\":\"orders\",\"id\":\"" ID1 "\",\"partitions\":5,\"retention_ms\":0,"
+	                    "\"visibility_timeout_ms\":30000,\"max_in_flight_per_partition\":7,"
+	                    "\"max_acked_ahead_per_partition\":1024,\"created_at\":1700000000,\"owner\":\"ann\"}");
 	assert_int_equal(owner_at(r, "orders", 4).version, r->index);
 	assert_int_equal(owner_at(r, "orders", 0).version, 1);
 }
 
-/* Type 2 overwrites owner and creation time and may shrink: rows past the end become orphans, and come back by growing. */
+/* Type 2 overwrites owner and creation time and may shrink: rows past the end become orphans, and come back by growing.
+ */
 static void test_old_update_shrinks_and_grows(void **state)
 {
 	struct rig *r = *state;
@@ -233,8 +235,9 @@ static void test_delete_clears_its_rows(void **state)
 	assert_int_equal(rows(r, STORE_X_BY_USER), 0);
 	assert_int_equal(counts(r, "n1").owned, 3);
 	assert_int_equal(counts(r, "n2").coming, 0);
-	assert_string_equal(changes_since(r, before), "assignments:orders/0- assignments:orders/1- assignments:orders/2- "
-						      "schemas:orders/1- topics:orders-");
+	assert_string_equal(changes_since(r, before),
+	                    "assignments:orders/0- assignments:orders/1- assignments:orders/2- "
+	                    "schemas:orders/1- topics:orders-");
 	assert_int_equal(do_delete(r, "orders", ID1), FSM_TOPIC_NOT_FOUND);
 	const struct cmd_name old = { S("orders.eu") };
 	assert_int_equal(rig_do(r, CMD_TOPIC_DELETE, &old), 0);
@@ -259,9 +262,9 @@ static void test_recreated_topic_is_another(void **state)
 	assert_int_equal(do_place(r, "orders", ID1, 0, "n1"), FSM_TOPIC_CHANGED);
 	const struct cmd_schema_put_if schema = { S("orders"), 1, S("{\"v\":2}"), S(ID1) };
 	assert_int_equal(rig_do(r, CMD_SCHEMA_PUT_IF, &schema), FSM_TOPIC_CHANGED);
-	const struct cmd_child_attach_if attach = {
-		{ S("parent"), S("orders"), S("aaaaaaaaaaaaaaaa"), 0, { 0 } }, S(ID1), S(ID1)
-	};
+	const struct cmd_child_attach_if attach = { { S("parent"), S("orders"), S("aaaaaaaaaaaaaaaa"), 0, { 0 } },
+		                                    S(ID1),
+		                                    S(ID1) };
 	assert_int_equal(rig_do(r, CMD_CHILD_ATTACH_IF, &attach), FSM_CHILD_CHANGED);
 	assert_int_equal(do_complete(r, "orders", 0, "n1", "n2"), FSM_ASSIGNMENT_NOT_FOUND);
 	assert_int_equal(do_abort(r, "orders", 0, "n2"), FSM_ASSIGNMENT_NOT_FOUND);

@@ -432,8 +432,8 @@ static void *read_pairs(void *arg)
 	if (store_begin_read(r->s, &t, NULL) != 0)
 		abort();
 	while (!atomic_load(&r->stop)) {
-		if (store_get(t, STORE_TOPICS, STR_LIT("a"), &a) != 0 || store_get(t, STORE_TOPICS, STR_LIT("b"), &b) != 0 ||
-		    !str_eq(a, b))
+		if (store_get(t, STORE_TOPICS, STR_LIT("a"), &a) != 0 ||
+		    store_get(t, STORE_TOPICS, STR_LIT("b"), &b) != 0 || !str_eq(a, b))
 			abort();
 		store_reset_read(t);
 		if (store_renew_read(t, NULL) != 0)

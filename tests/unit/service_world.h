@@ -111,6 +111,13 @@ bool node_is_caught_up(const struct node *n, char *why, size_t cap)
 	return n->caught_up;
 }
 
+void node_self_hello(const struct node *n, struct net_hello *out)
+{
+	*out = (struct net_hello){ .cluster_id = n->status.cluster_id, .incarnation = 7 };
+	snprintf(out->name, sizeof(out->name), "%s", n->status.id);
+	snprintf(out->addr, sizeof(out->addr), "127.0.0.1:1");
+}
+
 bool node_propose(struct node *n, const struct node_proposal *p)
 {
 	if (n->queue_full) {
@@ -143,8 +150,10 @@ static UNUSED void complete(const struct node_reply_to *to, int code, raft_index
 
 static UNUSED void turn(void)
 {
-	for (int i = 0; i < 2; i++)
-		svc_turn(world.svc[i], clock_mono_ms());
+	for (int i = 0; i < 2; i++) {
+		if (world.svc[i])
+			svc_turn(world.svc[i], clock_mono_ms());
+	}
 }
 
 /* Applies an entry; its refusal, 0 if none. */
@@ -371,15 +380,16 @@ static UNUSED void make_topic(const char *name)
 
 /* ---- beginning and end ---- */
 
-static UNUSED int world_setup(void **state)
+/* The node alone: a one-server cluster that this node leads, in a directory of its own. */
+static UNUSED void world_open(void)
 {
 	struct fsm_options fo = { .store = { .map_bytes = 1u << 28 } };
 	struct err e = { 0 };
 
-	(void)state;
 	log_configure(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	memset(&world, 0, sizeof(world));
-	snprintf(world.dir, sizeof(world.dir), "/tmp/veena-svc-XXXXXX");
+	snprintf(world.dir, sizeof(world.dir), "%s/veena-svc-XXXXXX",
+	         access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	assert_non_null(mkdtemp(world.dir));
 	fo.store.dir = world.dir;
 	if (fsm_open(&fo, &world.fsm, &e) != 0)
@@ -395,6 +405,27 @@ static UNUSED int world_setup(void **state)
 	lead(true);
 	add_member("n1", true);
 	lead(true);
+}
+
+/* After whatever uses it has ended. */
+static UNUSED void world_close(void)
+{
+	char command[96];
+
+	for (size_t i = 0; i < world.placement_count; i++)
+		svc_placement_unref(world.placements[i]);
+	for (size_t i = 0; i < world.proposal_count; i++)
+		slab_unref(world.proposals[i].entry);
+	assert_int_equal(fsm_close(world.fsm, true, NULL), 0);
+	slab_drain_pool();
+	snprintf(command, sizeof(command), "rm -rf %s", world.dir);
+	assert_int_equal(system(command), 0);
+}
+
+static UNUSED int world_setup(void **state)
+{
+	(void)state;
+	world_open();
 	world.shared = svc_shared_new(&(struct svc_shared_options){
 	    .node = &world, .data_dir = world.dir, .build = "test", .max_entry_type = COMMAND_MAX });
 	for (int i = 0; i < 2; i++) {
@@ -407,22 +438,13 @@ static UNUSED int world_setup(void **state)
 
 static UNUSED int world_teardown(void **state)
 {
-	char command[96];
-
 	(void)state;
 	for (int i = 0; i < 2; i++)
 		svc_free(world.svc[i]);
-	for (size_t i = 0; i < world.placement_count; i++)
-		svc_placement_unref(world.placements[i]);
-	for (size_t i = 0; i < world.proposal_count; i++)
-		slab_unref(world.proposals[i].entry);
+	svc_shared_free(world.shared);
 	for (int i = 0; i < 2; i++)
 		wake_fini(&world.wake[i]);
-	svc_shared_free(world.shared);
-	assert_int_equal(fsm_close(world.fsm, true, NULL), 0);
-	slab_drain_pool();
-	snprintf(command, sizeof(command), "rm -rf %s", world.dir);
-	assert_int_equal(system(command), 0);
+	world_close();
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* Reads: what they show, how lists are cut into pages, and how they wait for an index. */
 #include "service_world.h"
 
-#include "base/clock.h"
+#include "base/buf.h"
 
 static struct answered a, b;
 
@@ -100,7 +100,8 @@ static void test_topic_list_pages(void **state)
 	for (size_t i = 0; i < 5; i++)
 		make_topic(names[i]);
 	for (uint32_t limit = 1; limit <= 6; limit++) {
-		char token[256] = "", seen[64] = "";
+		char token[256] = "";
+		struct buf seen = { 0 };
 		unsigned pages = 0;
 
 		do {
@@ -111,8 +112,7 @@ static void test_topic_list_pages(void **state)
 			run(&rq, &a);
 			assert_answer(&a, 200, "");
 			for (const char *p = strstr(a.body, "{\"name\":\""); p; p = strstr(p + 1, "{\"name\":\"")) {
-				strncat(seen, p + 9, strcspn(p + 9, "\""));
-				strcat(seen, " ");
+				buf_printf(&seen, "%.*s ", (int)strcspn(p + 9, "\""), p + 9);
 			}
 			const char *t = strstr(a.body, "\"next_page_token\":\"");
 
@@ -120,7 +120,8 @@ static void test_topic_list_pages(void **state)
 			snprintf(token, sizeof(token), "%.*s", (int)strcspn(t + 19, "\""), t + 19);
 			assert_true(++pages < 10);
 		} while (token[0] != '\0');
-		assert_string_equal(seen, "a b b-1 c d ");
+		assert_string_equal(buf_cstr(&seen), "a b b-1 c d ");
+		buf_fini(&seen);
 		assert_int_equal(pages, (5 + limit - 1) / limit);
 	}
 }
@@ -202,12 +203,12 @@ static struct str filter_text(const char *s)
 }
 
 /* All pages of a filter as "a/0 b/1 ". */
-static void list(const struct filter *f, uint32_t limit, char *out)
+static void list(const struct filter *f, uint32_t limit, struct buf *out)
 {
 	char token[300] = "";
 	unsigned pages = 0;
 
-	out[0] = '\0';
+	buf_clear(out);
 	do {
 		struct svc_request rq = request_of(SVC_ASSIGNMENT_LIST, NULL, NULL);
 
@@ -222,10 +223,8 @@ static void list(const struct filter *f, uint32_t limit, char *out)
 		run(&rq, &a);
 		assert_answer(&a, 200, "");
 		for (const char *p = strstr(a.body, "{\"topic\":\""); p; p = strstr(p + 1, "{\"topic\":\"")) {
-			strncat(out, p + 10, strcspn(p + 10, "\""));
-			strcat(out, "/");
-			strncat(out, strstr(p, "\"partition\":") + 12, 1);
-			strcat(out, " ");
+			buf_printf(out, "%.*s/%c ", (int)strcspn(p + 10, "\""), p + 10,
+			           strstr(p, "\"partition\":")[12]);
 		}
 		const char *t = strstr(a.body, "\"next_page_token\":\"");
 
@@ -264,6 +263,8 @@ static void test_assignment_list_filters(void **state)
 		{ { .state = "owner_dead" }, "" },
 	};
 
+	struct buf seen = { 0 };
+
 	(void)state;
 	add_member("n2", true);
 	make_topic("a");
@@ -279,13 +280,12 @@ static void test_assignment_list_filters(void **state)
 	place("a", 7, "n1");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (uint32_t limit = 1; limit <= 10; limit++) {
-			char seen[512];
-
-			list(&cases[i].f, limit, seen);
-			if (strcmp(seen, cases[i].want) != 0)
-				fail_msg("case %zu, limit %u: %s", i, limit, seen);
+			list(&cases[i].f, limit, &seen);
+			if (strcmp(buf_cstr(&seen), cases[i].want) != 0)
+				fail_msg("case %zu, limit %u: %s", i, limit, buf_cstr(&seen));
 		}
 	}
+	buf_fini(&seen);
 }
 
 /* Tokens come from outside. */

@@ -623,7 +623,10 @@ static LUA_JUMPS void push_partition_list(lua_State *L, const struct cluster_vie
 	}
 }
 
-/* Stack: 1 policy, 2 cluster, 3 args, 4 owners, 5 reason, 6 intents, 7 refused. Sorts one owner into 6 or 7. */
+/* The stack of spec_try. */
+enum { TRY_POLICY = 1, TRY_CLUSTER, TRY_ARGS, TRY_TOPIC, TRY_PARTITIONS, TRY_OWNERS, TRY_REASON, TRY_INTENTS, TRY_REFUSED };
+
+/* Sorts the owner on top into the intents or the refused. */
 static LUA_JUMPS void judge_owner(lua_State *L, const struct cluster_view *v, struct str topic, lua_Integer partition)
 {
 	struct str id;
@@ -633,63 +636,71 @@ static LUA_JUMPS void judge_owner(lua_State *L, const struct cluster_view *v, st
 	lua_set_str(L, "topic", topic);
 	lua_set_integer(L, "partition", partition);
 	lua_set_str(L, "to", id);
-	if (lua_type(L, 5) == LUA_TSTRING) {
-		lua_pushvalue(L, 5);
+	if (lua_type(L, TRY_REASON) == LUA_TSTRING) {
+		lua_pushvalue(L, TRY_REASON);
 		lua_setfield(L, -2, "reason");
 	}
 	if (!why) {
-		lua_rawseti(L, 6, (lua_Integer)lua_rawlen(L, 6) + 1);
+		lua_rawseti(L, TRY_INTENTS, (lua_Integer)lua_rawlen(L, TRY_INTENTS) + 1);
 		return;
 	}
 	lua_createtable(L, 0, 2);
 	lua_insert(L, -2);
 	lua_setfield(L, -2, "intent");
 	lua_set_str(L, "code", str_of(why->code));
-	lua_rawseti(L, 7, (lua_Integer)lua_rawlen(L, 7) + 1);
+	lua_rawseti(L, TRY_REFUSED, (lua_Integer)lua_rawlen(L, TRY_REFUSED) + 1);
+}
+
+static LUA_JUMPS void push_new_list(lua_State *L)
+{
+	lua_newtable(L);
+	sandbox_mark_array(L, -1);
 }
 
 static LUA_JUMPS int spec_try(lua_State *L)
 {
 	static const char *const fields[] = { "topic", "partitions", NULL };
-	lua_settop(L, 3);
-	luaL_checkudata(L, 1, POLICY_TYPE);
-	struct cluster_view *v = cluster_view_at(L, 2);
+	lua_settop(L, TRY_ARGS);
+	luaL_checkudata(L, TRY_POLICY, POLICY_TYPE);
+	struct cluster_view *v = cluster_view_at(L, TRY_CLUSTER);
 	if (!v)
 		return luaL_error(L, "the second argument is a cluster made by veena.cluster{...}");
-	luaL_checktype(L, 3, LUA_TTABLE);
-	check_fields(L, 3, "try", fields);
+	luaL_checktype(L, TRY_ARGS, LUA_TTABLE);
+	check_fields(L, TRY_ARGS, "try", fields);
 	buf_clear(v->log);
 
-	lua_getfield(L, 1, "place");
-	lua_pushvalue(L, 2);
-	lua_getfield(L, 3, "topic");
-	name_to_topic(L, 2, lua_gettop(L));
-	lua_getfield(L, -1, "name");
+	lua_getfield(L, TRY_ARGS, "topic");
+	name_to_topic(L, TRY_CLUSTER, TRY_TOPIC);
+	lua_getfield(L, TRY_TOPIC, "name");
 	struct str topic;
-	topic.p = luaL_checklstring(L, -1, &topic.len); /* kept alive by the record below it */
+	topic.p = luaL_checklstring(L, -1, &topic.len); /* kept alive by the record */
 	lua_pop(L, 1);
-	if (lua_getfield(L, 3, "partitions") == LUA_TNIL) {
+	if (lua_getfield(L, TRY_ARGS, "partitions") == LUA_TNIL) {
 		lua_pop(L, 1);
 		push_partition_list(L, v, topic);
 	}
-	lua_pushvalue(L, -2); /* the record stays on the stack under the results */
-	lua_insert(L, 4);
+	lua_getfield(L, TRY_POLICY, "place");
+	lua_pushvalue(L, TRY_CLUSTER);
+	lua_pushvalue(L, TRY_TOPIC);
+	lua_pushvalue(L, TRY_PARTITIONS);
 	lua_call(L, 3, 2);
-	lua_remove(L, 4);
-
-	luaL_checktype(L, 4, LUA_TTABLE);
-	lua_newtable(L);
-	sandbox_mark_array(L, 6);
-	lua_newtable(L);
-	sandbox_mark_array(L, 7);
-	for (lua_pushnil(L); lua_next(L, 4); lua_pop(L, 1))
-		judge_owner(L, v, topic, luaL_checkinteger(L, -2));
+	luaL_checktype(L, TRY_OWNERS, LUA_TTABLE);
+	push_new_list(L);
+	push_new_list(L);
+	const lua_Integer asked = (lua_Integer)lua_rawlen(L, TRY_PARTITIONS);
+	for (lua_Integer i = 1; i <= asked; i++) {
+		lua_rawgeti(L, TRY_PARTITIONS, i);
+		const lua_Integer partition = luaL_checkinteger(L, -1);
+		if (lua_rawgeti(L, TRY_OWNERS, partition) != LUA_TNIL)
+			judge_owner(L, v, topic, partition);
+		lua_pop(L, 2);
+	}
 	lua_createtable(L, 0, 4);
-	lua_pushvalue(L, 6);
+	lua_pushvalue(L, TRY_INTENTS);
 	lua_setfield(L, -2, "intents");
-	lua_pushvalue(L, 7);
+	lua_pushvalue(L, TRY_REFUSED);
 	lua_setfield(L, -2, "refused");
-	lua_pushvalue(L, 5);
+	lua_pushvalue(L, TRY_REASON);
 	lua_setfield(L, -2, "reason");
 	lua_set_str(L, "logs", (struct str){ (const char *)v->log->data, v->log->len });
 	return 1;

@@ -256,6 +256,7 @@ static LUA_JUMPS int topics_step(lua_State *L)
 static LUA_JUMPS int view_topics(lua_State *L)
 {
 	check_view(L);
+	lua_settop(L, 2);
 	lua_pushvalue(L, 1);
 	lua_pushstring(L, luaL_optstring(L, 2, ""));
 	lua_pushliteral(L, "");

@@ -129,13 +129,11 @@ static void on_up_event(struct node *n, const struct node_event *ev)
 		         log_quote(name, sizeof(name), ev->hello.name, strlen(ev->hello.name)));
 		return;
 	}
-	log_info("peer.up", "peer=%s", ev->peer);
 	node_links_note(n, &ev->hello);
 }
 
 static void on_down_event(struct node *n, const struct node_event *ev)
 {
-	log_info("peer.down", "peer=%s refused=%s", ev->peer, ev->refused ? "yes" : "no");
 	const node_id id = node_links_id(n, ev->peer);
 	if (id != 0)
 		raft_peer_lost(n->raft, id, ev->refused);

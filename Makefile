@@ -192,12 +192,13 @@ $(B)/$1/veena: $$(call archives_of,$1,cli)
 	$$(Q)$$(CC) $$(LDFLAGS_$1) -o $$@ $$(call group,$$^) $$(call libs_of,cli)
 
 # The daemon's own view of a cluster as a module for busted. Lua's symbols come from the interpreter; only the
-# module's opener is visible, so that nothing in it can bind to another library's functions.
+# module's opener is visible, so that nothing in it can bind to another library's functions. nodelete: what its static
+# pools hold stays reachable at exit, and a leak report has names.
 $(B)/$1/lib/veena/spec.so: $$(call archives_of,$1,control)
 	@mkdir -p $$(@D)
 	$$(say) "LD $1 $$@"
 	$$(Q)echo '{ global: luaopen_*; local: *; };' >$$@.map
-	$$(Q)$$(CC) $$(LDFLAGS_$1) -shared -Wl,--version-script=$$@.map -Wl,--undefined=luaopen_veena_spec -o $$@ \
+	$$(Q)$$(CC) $$(LDFLAGS_$1) -shared -Wl,-z,nodelete -Wl,--version-script=$$@.map -Wl,--undefined=luaopen_veena_spec -o $$@ \
 		$$(call group,$$^) $$(filter-out -llua5.4,$$(call libs_of,control))
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant_rules,$v)))

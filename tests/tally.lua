@@ -87,8 +87,17 @@ function parsers.exit()
 	return 0, 0
 end
 
+-- Seconds since the machine started.
+local function now()
+	local file = assert(io.open("/proc/uptime"))
+	local seconds = file:read("n")
+	file:close()
+	return seconds
+end
+
 -- Starts a program; its output goes to a file, so that several can run and none blocks on a full pipe.
 local function start(item)
+	item.started = now()
 	item.log = dir .. "/" .. item.name:gsub("[^%w._-]", "_") .. ".log"
 	local inner = string.format("timeout -k 10 %d sh -c %s", item.seconds, quote(item.command))
 	item.pipe = assert(io.popen(string.format("{ %s; } >%s 2>&1 </dev/null; echo $?", inner, quote(item.log)), "r"))
@@ -106,6 +115,7 @@ end
 local total_passed, total_failed = 0, 0
 
 local function finish(item)
+	local seconds = now() - item.started
 	local status = tonumber((item.pipe:read("a"):match("(%d+)%s*$"))) or 255
 	item.pipe:close()
 	local file = assert(io.open(item.log, "rb"))
@@ -126,13 +136,14 @@ local function finish(item)
 
 	total_passed, total_failed = total_passed + passed, total_failed + failed
 	if failed == 0 then
-		print(string.format("ok      %-44s %d", item.name, passed))
+		print(string.format("ok      %-44s %4d %6.1f s", item.name, passed, seconds))
 	else
 		if text ~= "" then
 			io.write(text)
 			if text:sub(-1) ~= "\n" then io.write("\n") end
 		end
-		print(string.format("FAILED  %-44s %d of %d%s", item.name, failed, passed + failed, why and ": " .. why or ""))
+		print(string.format("FAILED  %-44s %d of %d%s, %.1f s", item.name, failed, passed + failed,
+			why and ": " .. why or "", seconds))
 	end
 	io.stdout:flush()
 end

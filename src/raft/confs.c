@@ -15,6 +15,16 @@ const struct conf_at *conf_in_force(const struct raft *r)
 	return n > 0 ? &r->confs.v[n - 1] : NULL;
 }
 
+const struct raft_server *conf_ever_has(const struct raft *r, node_id id, bool as_voter)
+{
+	for (size_t i = 0; i < r->confs.count; i++) {
+		const struct raft_server *s = raft_conf_find(&r->confs.v[i].conf, id);
+		if (s && (s->voter || !as_voter))
+			return s;
+	}
+	return NULL;
+}
+
 void confs_fini(struct confs *c)
 {
 	mem_free(c->v);

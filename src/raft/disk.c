@@ -89,12 +89,10 @@ void disk_issue(struct raft *r, struct raft_persist *out)
 /* How far the completion of `t` reaches; the outstanding ones all came after it. */
 static raft_index reach(const struct raft *r, const struct ticket *t)
 {
-	if (SIM_FAULT("stale-completion-taken"))
-		return t->last < r->log.last ? t->last : r->log.last;
 	raft_index upto = t->last < r->log.unwritten - 1 ? t->last : r->log.unwritten - 1;
 	for (size_t i = 0; i < r->disk.count; i++) {
 		const struct ticket *later = &r->disk.v[r->disk.head + i];
-		if (later->first <= later->last && later->first <= upto)
+		if (later->first <= later->last && later->first <= upto && !SIM_FAULT("stale-completion-taken"))
 			upto = later->first - 1;
 	}
 	return upto;

@@ -29,7 +29,9 @@ void election_heard_leader(struct raft *r)
 
 bool election_may_campaign(const struct raft *r)
 {
-	return r->self_voter && !r->disk.failed && !disk_is_slow(r) && !snapshot_is_switching(r);
+	/* D 4.2.2: also one that is no voter by a configuration not yet committed. It may be the only one that has that
+	 * entry, and then nobody with a shorter log can be elected, and it votes for nobody. */
+	return conf_ever_has(r, r->p.self, true) && !r->disk.failed && !disk_is_slow(r) && !snapshot_is_switching(r);
 }
 
 static void clear_grants(struct raft *r)
@@ -128,10 +130,11 @@ static bool is_sticky(const struct raft *r)
 	return r->leader != 0 && !r->election.lost && r->now_ms - r->follow.contact_ms < r->p.election_ms;
 }
 
-/* A node that was not told any configuration knows nobody and answers everybody: so a first leader comes about. */
+/* A node that was not told any configuration knows nobody and answers everybody: so a first leader comes about. Whose
+ * removal is not yet committed is still known: the removal may be undone, and the vote may be needed for it. */
 static bool is_known(const struct raft *r, node_id id)
 {
-	return !conf_in_force(r) || peer_find(r, id);
+	return !conf_in_force(r) || conf_ever_has(r, id, false);
 }
 
 static bool is_up_to_date(const struct raft *r, const struct raft_msg *m)

@@ -91,7 +91,7 @@ void raft_fetched(struct raft *r, node_id peer, raft_index lo, const struct entr
 	f->asked = false;
 	if (status == 0)
 		keep(r, f, entries, n);
-	if (f->count > 0 || (p && !rlog_knows_term(&r->log, p->next - 1)))
+	if (f->count > 0 || (p && !rlog_reaches(&r->log, p->next)))
 		return; /* compacted away meanwhile: replicate.c turns to the snapshot */
 	f->retry_ms = r->now_ms + r->p.heartbeat_ms;
 }

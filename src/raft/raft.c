@@ -19,11 +19,15 @@ void raft_params_default(struct raft_params *p)
 	};
 }
 
-/* A crash between the switch to an image and the reset of the log leaves a log that ends before it, or disagrees. */
+/* A crash between the switch to an image and the reset of the log leaves a log that ends before it, or disagrees. An
+ * empty one may begin anywhere up to it, which only a reset puts straight. */
 static bool is_behind_snapshot(const struct raft_start *s, const struct rlog *l)
 {
-	return s->first_index > 0 && (l->last < l->snap_index ||
-	                              (l->snap_index >= l->first && rlog_term_at(l, l->snap_index) != l->snap_term));
+	if (s->first_index == 0)
+		return s->snapshot_index > 0;
+	if (l->last < l->snap_index)
+		return true;
+	return l->snap_index >= l->first && rlog_term_at(l, l->snap_index) != l->snap_term;
 }
 
 static void load_confs(struct raft *r, const struct raft_start *s, bool log_dropped)
@@ -99,10 +103,9 @@ void raft_tick(struct raft *r, uint64_t now_ms)
 	if (late) {
 		/* This process did not run, and others may long have moved on. What they sent meanwhile is still
 		 * unread, so the silence is no reason to campaign; but it ends all authority of before. */
-		if (r->role == RAFT_LEADER)
+		if (r->role != RAFT_FOLLOWER)
 			role_follow(r, r->term, 0, RAFT_REASON_LATE_TICK);
-		else
-			election_reset_timer(r);
+		election_reset_timer(r);
 		return;
 	}
 	if (r->role == RAFT_LEADER)

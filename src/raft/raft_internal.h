@@ -89,6 +89,7 @@ void rlog_init(struct rlog *l, const struct raft_start *s);
 void rlog_fini(struct rlog *l);
 raft_term rlog_term_at(const struct rlog *l, raft_index index); /* 0 = not known */
 bool rlog_knows_term(const struct rlog *l, raft_index index);   /* index 0 too: it precedes every log */
+bool rlog_reaches(const struct rlog *l, raft_index next);       /* can an append begin with this entry? */
 raft_term rlog_last_term(const struct rlog *l);
 /* §5.4.1: is a log that ends at (index, term) at least as up to date as this one? */
 bool rlog_is_up_to_date(const struct rlog *l, raft_index index, raft_term term);
@@ -452,5 +453,7 @@ struct raft {
 
 /* The configuration in force: the newest appended one. NULL = none. */
 const struct conf_at *conf_in_force(const struct raft *r);
+/* Is the server in it, or in one it may still be rolled back to? NULL = in none. */
+const struct raft_server *conf_ever_has(const struct raft *r, node_id id, bool as_voter);
 
 #endif /* RAFT_RAFT_INTERNAL_H */

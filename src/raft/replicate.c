@@ -85,8 +85,7 @@ static void stream(struct raft *r, struct peer *p)
 
 static void feed(struct raft *r, struct peer *p)
 {
-	const bool has_prev = rlog_knows_term(&r->log, p->next - 1);
-	if (p->state != PEER_SNAPSHOT && has_prev) {
+	if (p->state != PEER_SNAPSHOT && rlog_reaches(&r->log, p->next)) {
 		if (p->state == PEER_PROBE)
 			probe(r, p);
 		else
@@ -137,18 +136,18 @@ static void on_success(struct raft *r, struct peer *p, const struct raft_msg *m)
 	const bool grew = m->index > p->match;
 	if (grew)
 		p->match = m->index;
-	if (p->state == PEER_SNAPSHOT && p->match > 0 && rlog_knows_term(&r->log, p->match)) {
+	if (p->state == PEER_SNAPSHOT && rlog_reaches(&r->log, p->match + 1)) {
 		snapshot_end(r, p, true);
 		peer_probe(p, p->match + 1);
 	} else if (p->state == PEER_PROBE && agreed + 1 >= p->next) {
 		p->state = PEER_STREAM;
 		p->awaiting = false;
 		p->next = agreed + 1;
-	} else if (p->state == PEER_STREAM) {
+	} else {
 		peer_window_ack(p, p->match);
-		if (p->next <= p->match)
-			p->next = p->match + 1;
 	}
+	if (p->next <= p->match)
+		p->next = p->match + 1;
 	move_hold(r, p);
 	if (grew)
 		lead_try_commit(r);

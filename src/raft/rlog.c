@@ -64,6 +64,11 @@ bool rlog_knows_term(const struct rlog *l, raft_index index)
 	return index == 0 || rlog_term_at(l, index) > 0;
 }
 
+bool rlog_reaches(const struct rlog *l, raft_index next)
+{
+	return next >= l->first && rlog_knows_term(l, next - 1);
+}
+
 raft_term rlog_last_term(const struct rlog *l)
 {
 	return rlog_term_at(l, l->last);

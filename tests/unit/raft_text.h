@@ -147,8 +147,9 @@ static inline void text_trace(struct buf *b, const struct raft_trace *t)
 		buf_printf(b, " %s", transfers[t->a]);
 		break;
 	case RAFT_TRACE_REJECT:
+		buf_puts(b, "is refused by ");
 		text_id(b, t->peer);
-		buf_printf(b, " refused %" PRIu64 ", hint %" PRIu64, t->a, t->b);
+		buf_printf(b, " at %" PRIu64 ", hint %" PRIu64, t->a, t->b);
 		break;
 	case RAFT_TRACE_SNAPSHOT:
 		buf_printf(b, "snapshot %" PRIu64 " with ", t->a);

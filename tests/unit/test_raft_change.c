@@ -189,7 +189,7 @@ static void test_wiped_server_is_admitted_as_a_learner(void **state)
 	solo_ack(s, 2, 2, 7);
 	solo_forget(s);
 	STEP(s, .type = RAFT_MSG_APPEND_REPLY, .from = 103, .term = 2, .index = 7);
-	solo_expect(s, "n3' refused 7, hint 0\n> n3' append t2 prev 0 t0 [1..5 t1 6..7 t2] commit 7\n");
+	solo_expect(s, "is refused by n3' at 7, hint 0\n> n3' append t2 prev 0 t0 [1..5 t1 6..7 t2] commit 7\n");
 	solo_ack(s, 103, 2, 7);
 	assert_int_equal(change(s, RAFT_PROMOTE, 103, NULL), 0);
 	solo_forget(s);
@@ -266,6 +266,55 @@ static void test_F13_rolls_back_after_a_restart(void **state)
 	}
 }
 
+/* D 4.2.2: a removal only this node has may be what keeps everybody else from being elected: while it is not committed,
+ * who was removed may still campaign, without counting itself. */
+static void test_uncommitted_removal_does_not_silence(void **state)
+{
+	(void)state;
+	struct solo_log log;
+	const struct raft_params p = solo_params();
+	const struct raft_conf before = text_make_conf(2, 0);
+	struct raft_conf after = { .count = 1, .servers = { before.servers[1] } };
+	struct raft_start start = { .term = 2,
+		                    .applied_index = 6,
+		                    .conf = &after,
+		                    .conf_index = 7,
+		                    .conf_prev = &before,
+		                    .conf_prev_index = 1 };
+	solo_log_init(&log, &start, (struct raft_term_range[]){ { 1, 1 }, { 6, 2 }, { 0, 0 } }, 7, 1);
+	struct solo *s = solo_new(&p, &start);
+	solo_time_out(s);
+	solo_expect(s, "is precandidate in term 2\n> n2 prevote t3 last 7 t2\n");
+	STEP(s, .type = RAFT_MSG_PREVOTE_REPLY, .from = 2, .term = 3, .flag = true);
+	solo_forget(s);
+	STEP(s, .type = RAFT_MSG_VOTE_REPLY, .from = 2, .term = 3, .flag = true);
+	solo_forget(s);
+	assert_int_equal(solo_view(s).role, RAFT_LEADER);
+	solo_ack(s, 2, 3, 8); /* the one voter has it all: the removal is committed, and so the leader goes */
+	assert_non_null(strstr(solo_look(s), "steps down: no longer a voter\n"));
+	solo_tick(s, 20000);
+	solo_expect(s, "");
+	solo_free(s);
+	solo_log_fini(&log);
+}
+
+/* Whose removal is not yet committed still gets votes: the removal may be undone by just that election. */
+static void test_uncommitted_removal_does_not_make_unknown(void **state)
+{
+	(void)state;
+	struct solo *s = settled_leader(3);
+	assert_int_equal(change(s, RAFT_REMOVE, 3, NULL), 0);
+	solo_forget(s);
+	STEP(s, .type = RAFT_MSG_VOTE, .from = 2, .term = 3, .index = 7, .log_term = 2, .flag = true);
+	STEP(s, .type = RAFT_MSG_VOTE, .from = 3, .term = 4, .index = 7, .log_term = 2, .flag = true);
+	assert_non_null(strstr(solo_look(s), "votes for n3 in term 4\n"));
+	solo_append(s, 2, 5, 7, 2, 5, 1, 8); /* now it is */
+	solo_forget(s);
+	STEP(s, .type = RAFT_MSG_VOTE, .from = 3, .term = 6, .index = 9, .log_term = 5, .flag = true);
+	solo_expect(s, "refuses n3 in term 6\n> n3 vote-reply t5 no\n");
+	solo_free(s);
+}
+
 /* A configuration that committed cannot be rolled back to before it: only the newest committed one is kept. */
 static void test_committed_configurations_are_forgotten(void **state)
 {
@@ -313,6 +362,8 @@ int main(void)
 		cmocka_unit_test(test_address_is_changed),
 		cmocka_unit_test(test_F13_cut_off_configuration_is_rolled_back),
 		cmocka_unit_test(test_F13_rolls_back_after_a_restart),
+		cmocka_unit_test(test_uncommitted_removal_does_not_silence),
+		cmocka_unit_test(test_uncommitted_removal_does_not_make_unknown),
 		cmocka_unit_test(test_committed_configurations_are_forgotten),
 		cmocka_unit_test(test_learners_count_for_no_quorum),
 	};

@@ -157,7 +157,7 @@ static void test_loss_is_found_by_a_heartbeat(void **state)
 	assert_non_null(strstr(solo_look(s), "> n2 append t2 prev 9 t2 commit 6\n"));
 	STEP(s, .type = RAFT_MSG_APPEND_REPLY, .from = 2, .term = 2, .index = 9, .commit = 6, .hint = 6,
 	     .hint_term = 2);
-	solo_expect(s, "n2 refused 9, hint 6\n> n2 append t2 prev 6 t2 [7..9 t2] commit 6\n");
+	solo_expect(s, "is refused by n2 at 9, hint 6\n> n2 append t2 prev 6 t2 [7..9 t2] commit 6\n");
 	STEP(s, .type = RAFT_MSG_APPEND_REPLY, .from = 2, .term = 2, .index = 9, .commit = 6, .hint = 6,
 	     .hint_term = 2);
 	solo_expect(s, ""); /* the same refusal, late: not the place asked about */
@@ -278,7 +278,8 @@ static void test_peer_waits_for_a_fetch(void **state)
 	solo_forget(s);
 	STEP(s, .type = RAFT_MSG_APPEND_REPLY, .from = 2, .term = 2, .index = 12, .commit = 4, .hint = 4,
 	     .hint_term = 1);
-	solo_expect(s, "n2 refused 12, hint 4\n> n2 append t2 prev 4 t1 commit 13\n"); /* a probe needs no entries */
+	solo_expect(
+	    s, "is refused by n2 at 12, hint 4\n> n2 append t2 prev 4 t1 commit 13\n"); /* a probe needs no entries */
 	solo_ack(s, 2, 2, 4);
 	solo_expect(s, "fetch for n2 5..9\n");
 	assert_true(solo_view(s).peers[0].paused);

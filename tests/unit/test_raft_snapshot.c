@@ -40,7 +40,7 @@ static void test_image_is_sent_chunk_by_chunk(void **state)
 	(void)state;
 	struct solo *s = leader_with_snapshot();
 	refuse(s, 2, 20, 3);
-	solo_expect(s, "n2 refused 20, hint 3\nsnapshot 15 with n2 begun\nimage for n2 15 from byte 0 conf\n");
+	solo_expect(s, "is refused by n2 at 20, hint 3\nsnapshot 15 with n2 begun\nimage for n2 15 from byte 0 conf\n");
 	assert_true(solo_view(s).peers[0].paused);
 	want(s, 2, 15, 100, true); /* nothing was sent yet */
 	solo_expect(s, "");
@@ -442,6 +442,22 @@ static void test_start_with_a_log_behind_the_snapshot(void **state)
 	}
 }
 
+/* An empty log beside a snapshot may have begun anywhere before it: it is begun anew behind it. */
+static void test_start_with_an_empty_log_beside_a_snapshot(void **state)
+{
+	(void)state;
+	const struct raft_params p = solo_params();
+	const struct raft_conf conf = text_make_conf(3, 0);
+	const struct raft_start start = {
+		.term = 2, .snapshot_index = 40, .snapshot_term = 2, .snapshot_conf = &conf, .applied_index = 40
+	};
+	struct solo *s = solo_new(&p, &start);
+	solo_expect(s, "persist reset to 40 t2\n");
+	assert_int_equal(solo_view(s).first_index, 41);
+	assert_int_equal(solo_view(s).conf->count, 3);
+	solo_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -461,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_new_leader_abandons_an_image),
 		cmocka_unit_test(test_fresh_node_takes_an_image),
 		cmocka_unit_test(test_start_with_a_log_behind_the_snapshot),
+		cmocka_unit_test(test_start_with_an_empty_log_beside_a_snapshot),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

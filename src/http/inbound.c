@@ -132,14 +132,14 @@ static void on_close(void *arg, const struct err *why)
 	end_link(arg, why->msg);
 }
 
-void http_inbound_add(struct http_thread *t, const struct http_new_link *nl)
+void http_inbound_add(struct http_thread *t, const struct http_new_link *link)
 {
 	struct http_inbound *in = mem_zalloc(sizeof(*in));
 	const struct net_link_hooks hooks = { .arg = in, .on_frame = on_frame, .on_close = on_close };
 
 	in->thread = t;
-	snprintf(in->from, sizeof(in->from), "%s", nl->from);
-	in->link = net_link_new(t->loop, nl->fd, NET_FRAME_MAX, &hooks);
+	snprintf(in->from, sizeof(in->from), "%s", link->from);
+	in->link = net_link_new(t->loop, link->fd, NET_FRAME_MAX, &hooks);
 	in->next = t->inbound;
 	t->inbound = in;
 }

@@ -1,6 +1,6 @@
 /* tests/unit/net_harness.h - a loop that runs until something holds, and sockets to talk over. */
-#ifndef NET_HARNESS_H
-#define NET_HARNESS_H
+#ifndef TESTS_UNIT_NET_HARNESS_H
+#define TESTS_UNIT_NET_HARNESS_H
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -104,4 +104,4 @@ static inline bool is_closed(int fd)
 	return n == 0 || (n < 0 && errno == ECONNRESET);
 }
 
-#endif /* NET_HARNESS_H */
+#endif /* TESTS_UNIT_NET_HARNESS_H */

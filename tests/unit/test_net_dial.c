@@ -19,10 +19,6 @@
 static const char *answer[3];
 static int asked;
 
-int getaddrinfo(const char *restrict node, const char *restrict service, const struct addrinfo *restrict hints,
-                struct addrinfo **restrict res);
-void freeaddrinfo(struct addrinfo *res);
-
 static struct addrinfo *make_info(const char *text, const char *service, struct addrinfo *next)
 {
 	struct addrinfo *i = calloc(1, sizeof(*i) + sizeof(struct sockaddr_in));

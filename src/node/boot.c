@@ -237,13 +237,23 @@ static int refuse_older_log(const struct node *n, const struct found *f, struct 
 	    n->o.data_dir, f->applied, f->log.last_index);
 }
 
+/* Before the log is opened, since opening makes one. A log that was made and holds nothing yet is Raft state too: a node
+ * that lost its power before its first entry is not one whose log was taken away. */
+static int look_for_raft_state(const struct node *n, struct found *f, struct err *e)
+{
+	char dir[NODE_DIR_PATH_MAX + 8];
+	snprintf(dir, sizeof(dir), "%s/wal", n->o.data_dir);
+	f->raft_state = wal_is_there(dir);
+	if (!f->raft_state && f->holds && node_may_bootstrap(&n->o))
+		return refuse_data_without_log(n, e);
+	return 0;
+}
+
 static int decide(const struct node *n, const struct found *f, enum decision *out, struct err *e)
 {
 	*out = KEEP;
 	const bool may_bootstrap = node_may_bootstrap(&n->o);
 	if (!f->raft_state) {
-		if (f->holds && may_bootstrap)
-			return refuse_data_without_log(n, e);
 		*out = f->holds ? SET_ASIDE : KEEP;
 		return 0;
 	}
@@ -362,11 +372,11 @@ static int recover(struct node *n, struct found *f, struct err *e)
 	if (rc == 0)
 		rc = find_fsm(n, f, e);
 	if (rc == 0)
+		rc = look_for_raft_state(n, f, e);
+	if (rc == 0)
 		rc = open_log(n, f, false, e);
-	if (rc == 0) {
-		f->raft_state = f->log.last_index > 0 || f->log.base_index > 0 || f->log.term > 0;
+	if (rc == 0)
 		rc = decide(n, f, &d, e);
-	}
 	if (rc == 0 && d == SET_ASIDE)
 		rc = set_aside(n, f, e);
 	if (rc == 0 && !n->fsm)

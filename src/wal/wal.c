@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -215,6 +216,14 @@ int wal_open(const struct wal_options *o, struct wal **out, struct wal_recovered
 	}
 	*out = w;
 	return 0;
+}
+
+bool wal_is_there(const char *dir)
+{
+	char path[WAL_PATH_BYTES];
+	struct stat st;
+	snprintf(path, sizeof(path), "%s/" WAL_SLOTS_NAME, dir);
+	return stat(path, &st) == 0;
 }
 
 void wal_recovered_fini(struct wal_recovered *rec)

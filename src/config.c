@@ -42,7 +42,7 @@ static int read_flags(struct config *c, int argc, char *const *argv, struct flag
 			a->value = word + 2 + n + 1;
 		} else if (s->kind == KIND_SWITCH) {
 			a->value = "on";
-		} else if (i + 1 < argc) {
+		} else if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0) {
 			a->value = argv[++i];
 		} else {
 			char allowed[256];

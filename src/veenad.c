@@ -1,7 +1,7 @@
 /* veenad - one node of a veena cluster.
  *
  * Boot is a checklist; each step says why it stands where it stands. Whatever refuses ends in one line at error and the
- * exit status of struct daemon: 1 failed, 2 wrong settings, 3 refused to protect data, 4 stopped applying.
+ * exit status of the contract: 1 failed, 2 wrong settings, 3 refused to protect data, 4 stopped applying.
  */
 #include <ev.h>
 #include <inttypes.h>

@@ -69,6 +69,7 @@ static void test_wrong_settings_are_refused_by_name(void **state)
 		{ GOOD "-x", NULL, { "-x" } },
 		{ GOOD "--", NULL, { "--" } },
 		{ GOOD "--bootstrap --heartbeat-ms", NULL, { "--heartbeat-ms", "needs a value", "10 to 10000" } },
+		{ GOOD "--policy-dir --bootstrap", NULL, { "--policy-dir", "needs a value" } },
 		/* values of each kind */
 		{ GOOD "--heartbeat-ms soon", NULL, { "--heartbeat-ms", "soon", "10 to 10000" } },
 		{ GOOD "--heartbeat-ms=5", NULL, { "--heartbeat-ms", "\"5\"", "10 to 10000" } },

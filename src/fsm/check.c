@@ -222,7 +222,7 @@ static int check_held(struct check *c, struct str key, struct str value)
 		return wrong(c, STORE_X_BY_MEMBER, key, "not a place's key");
 	const struct str member = { key.p, (size_t)(nul - key.p) };
 	struct fsm_place_iter it;
-	struct fsm_place first;
+	struct fsm_place first = { 0 };
 	struct str topic;
 	uint32_t partition;
 	const struct str rest = { nul + 1, key.len - member.len - 1 };

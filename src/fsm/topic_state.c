@@ -5,6 +5,7 @@
 #include "fsm/fsm_internal.h"
 
 static const struct str nothing = { "", 0 };
+static const struct packed no_slots; /* before a topic is there */
 
 /* ---- the packed list ---- */
 
@@ -17,10 +18,9 @@ int packed_load(struct apply *a, struct str name, struct packed *out)
 	return packed_decode(v, a->arena, out) ? 0 : fsm_corrupt(a, STORE_X_TOPIC, name, "not a row of this release");
 }
 
-/* `before` NULL: a new one. */
 int packed_store(struct apply *a, struct str name, const struct packed *before, const struct packed *now)
 {
-	const bool was = before && packed_is_unplaced(before), is = packed_is_unplaced(now);
+	const bool was = packed_is_unplaced(before), is = packed_is_unplaced(now);
 	int rc = 0;
 	if (is && !was)
 		rc = fsm_put(a, STORE_X_UNPLACED, name, nothing, 0);
@@ -94,13 +94,13 @@ static int disown_slots(struct apply *a, struct str name, const struct packed *b
 static int resize(struct apply *a, struct topic_state *t, const struct packed *before, uint32_t count)
 {
 	struct packed *p = &t->packed;
-	const uint32_t kept = before && before->count < count ? before->count : before ? count : 0;
+	const uint32_t kept = before->count < count ? before->count : count;
 	p->count = count;
 	p->owners_index = a->index;
 	p->slots = arena_zalloc(a->arena, count * sizeof(*p->slots));
 	for (uint32_t i = 0; i < count; i++)
 		p->slots[i] = i < kept ? before->slots[i] : (struct slot){ .version = a->index };
-	int rc = before ? disown_slots(a, t->rec.name, before, count) : 0;
+	int rc = disown_slots(a, t->rec.name, before, count);
 	return rc ? rc : adopt_orphans(a, t, kept);
 }
 
@@ -140,11 +140,11 @@ int topic_state_insert(struct apply *a, const struct topic *rec, struct topic_st
 	if (rc == 0)
 		rc = index_owner(a, rec->name, nothing, rec->owner);
 	if (rc == 0)
-		rc = resize(a, out, NULL, (uint32_t)rec->partitions);
+		rc = resize(a, out, &no_slots, (uint32_t)rec->partitions);
 	if (rc)
 		return rc;
 	refresh_tail(a, out);
-	return packed_store(a, rec->name, NULL, &out->packed);
+	return packed_store(a, rec->name, &no_slots, &out->packed);
 }
 
 int topic_state_rewrite(struct apply *a, const struct topic *old, struct topic_state *t)

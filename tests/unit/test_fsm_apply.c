@@ -274,8 +274,8 @@ static void test_configuration_is_kept(void **state)
 	struct buf bytes = { 0 };
 	conf.servers[0].id = 7;
 	conf.servers[0].voter = true;
-	strcpy(conf.servers[0].name, "n1");
-	strcpy(conf.servers[0].addr, "127.0.0.1:7943");
+	snprintf(conf.servers[0].name, sizeof(conf.servers[0].name), "n1");
+	snprintf(conf.servers[0].addr, sizeof(conf.servers[0].addr), "127.0.0.1:7943");
 	raft_conf_encode(&conf, &bytes);
 	const struct entry e = {
 		.index = ++r->index, .term = 1, .kind = ENTRY_CONFIG, .len = (uint32_t)bytes.len, .data = bytes.data

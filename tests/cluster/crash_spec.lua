@@ -150,6 +150,29 @@ describe("a cluster whose processes die", function()
 		c:settle()
 	end)
 
+	-- The leader's own disk is no majority: with both followers frozen it may answer anything but 201.
+	harness.case("acknowledges nothing that only the leader holds", {}, function(c)
+		local leader = c:leader()
+		for _, node in ipairs(c.nodes) do
+			if node ~= leader then node:pause() end
+		end
+		local conn = assert(http.connect(leader.http_port, 20))
+		for i = 1, 5 do assert(conn:send(http.format("POST", "/v1/topics", { name = "alone-" .. i, partitions = 3 }))) end
+		for i = 1, 5 do
+			local r = assert(conn:receive("POST"))
+			assert.equal(503, r.status, "alone-" .. i .. ": " .. r.body)
+			assert.truthy(r.json.outcome == "unknown" or r.json.outcome == "none", r.body)
+		end
+		conn:close()
+		leader:kill()
+		for _, node in ipairs(c.nodes) do
+			if node ~= leader then node:resume() end
+		end
+		c:leader()
+		leader:start():wait_ready()
+		c:settle()
+	end)
+
 	-- All three at once, then all back: what was answered is on disk, not in memory.
 	harness.case("survives a kill of all nodes at once", {}, function(c)
 		local loads = {}

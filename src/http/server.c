@@ -20,7 +20,8 @@
 #define LINK_SLOTS 64
 /* Operations of one thread: its connections have one each; the rest are other servers' requests. */
 #define FORWARDED_SLOTS 4096
-#define STOP_PARTIAL_MS 1000 /* at a stop, how long a request that has begun to arrive may go on arriving */
+#define STOP_IDLE_MS 200     /* at a stop, how long a request may still begin on an open connection */
+#define STOP_PARTIAL_MS 1000 /* and how long one that has begun may go on arriving */
 
 size_t http_default_connections(void)
 {
@@ -146,35 +147,42 @@ static bool is_accept_harmless(int errnum)
 	       errnum == EHOSTDOWN || errnum == EHOSTUNREACH || errnum == ENOPROTOOPT || errnum == ENONET;
 }
 
+/* Takes one client from the backlog. False: there is none, or no room. */
+static bool accept_one(struct http_thread *t)
+{
+	struct http_conn *victim = NULL;
+
+	/* At the limit a client that does nothing gives way to one that wants something. */
+	if (t->connection_count >= t->server->connections_per_thread) {
+		victim = http_conn_victim(t, clock_mono_ms());
+		if (!victim) {
+			pause_listener(t, HTTP_ACCEPT_BACKOFF_MS);
+			return false;
+		}
+	}
+	int fd = accept4(t->server->o.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0) {
+		/* EINVAL: another thread began to stop and the socket listens no more. */
+		if (errno == EINVAL)
+			ev_io_stop(t->loop, &t->listen_io);
+		else if (!is_accept_harmless(errno))
+			accept_failed(t, errno);
+		return false;
+	}
+	t->accept_backoff_ms = 0;
+	if (victim)
+		http_conn_evict(victim);
+	http_conn_new(t, fd);
+	return true;
+}
+
 static void on_listen(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct http_thread *t = w->data;
-
 	(void)loop;
 	(void)revents;
-	for (int i = 0; i < HTTP_ACCEPT_BURST; i++) {
-		struct http_conn *victim = NULL;
-
-		/* At the limit a client that does nothing gives way to one that wants something. */
-		if (t->connection_count >= t->server->connections_per_thread) {
-			victim = http_conn_victim(t, clock_mono_ms());
-			if (!victim) {
-				pause_listener(t, HTTP_ACCEPT_BACKOFF_MS);
-				return;
-			}
-		}
-		int fd = accept4(t->server->o.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd < 0) {
-			if (!is_accept_harmless(errno))
-				accept_failed(t, errno);
-			return;
-		}
-		t->accept_backoff_ms = 0;
-		if (victim)
-			http_conn_evict(victim);
-		http_conn_new(t, fd);
-	}
+	for (int i = 0; i < HTTP_ACCEPT_BURST && accept_one(w->data); i++)
+		;
 }
 
 /* ---- the turn ---- */
@@ -260,14 +268,37 @@ static void close_list(struct http_list *l)
 		http_conn_close(l->first);
 }
 
+/* Who has connected is served before the socket stops listening: what is left in its backlog would be reset. From then
+ * on new clients are refused at once and go elsewhere. */
+static void stop_listening(struct http_thread *t)
+{
+	if (!t->listening)
+		return;
+	for (size_t i = 0; i < t->server->connections_per_thread && accept_one(t); i++)
+		;
+	ev_io_stop(t->loop, &t->listen_io);
+	/* Another thread may have been quicker; then there is nothing left to do. */
+	(void)shutdown(t->server->o.listen_fd, SHUT_RD);
+}
+
 static void begin_stop(struct http_thread *t, uint64_t now_ms)
 {
 	t->stopping = true;
-	t->stop_deadline_ms = now_ms + t->server->o.stop_ms;
-	ev_io_stop(t->loop, &t->listen_io);
+	t->stop_began_ms = now_ms;
+	stop_listening(t);
+}
+
+/* Every answer says close from now on. Who is silent is closed after a while in which a request that is on its way
+ * still finds its connection open. */
+static void stop_connections(struct http_thread *t, uint64_t age_ms)
+{
+	if (age_ms < STOP_IDLE_MS)
+		return;
 	/* A closed connection stays in this list until the turn's end. */
 	for (struct http_conn *c = t->connections; c; c = c->next)
 		http_conn_stop(c);
+	if (age_ms >= STOP_PARTIAL_MS)
+		close_list(&t->deadlines[HTTP_DEADLINE_REQUEST]);
 }
 
 static uint64_t stop_turn(struct http_thread *t, uint64_t now_ms)
@@ -276,20 +307,21 @@ static uint64_t stop_turn(struct http_thread *t, uint64_t now_ms)
 		begin_stop(t, now_ms);
 	if (!t->stopping || t->drained)
 		return UINT64_MAX;
-	uint64_t partial_ms = t->stop_deadline_ms - t->server->o.stop_ms + STOP_PARTIAL_MS;
+	uint64_t age_ms = now_ms - t->stop_began_ms;
 
-	if (now_ms >= partial_ms)
-		close_list(&t->deadlines[HTTP_DEADLINE_REQUEST]);
-	bool over = now_ms >= t->stop_deadline_ms;
-
-	if (over || (t->connection_count == 0 && http_inbound_is_idle(t) && svc_outstanding(t->svc) == 0)) {
+	stop_connections(t, age_ms);
+	if (age_ms >= t->server->o.stop_ms ||
+	    (t->connection_count == 0 && http_inbound_is_idle(t) && svc_outstanding(t->svc) == 0)) {
 		t->drained = true;
 		for (struct http_conn *c = t->connections; c; c = c->next)
 			http_conn_close(c);
 		http_inbound_close_all(t);
 		ev_break(t->loop, EVBREAK_ALL);
+		return UINT64_MAX;
 	}
-	return now_ms < partial_ms ? partial_ms : t->stop_deadline_ms;
+	return t->stop_began_ms + (age_ms < STOP_IDLE_MS      ? STOP_IDLE_MS
+	                           : age_ms < STOP_PARTIAL_MS ? STOP_PARTIAL_MS
+	                                                      : t->server->o.stop_ms);
 }
 
 /* ---- the loop ---- */

@@ -75,7 +75,7 @@ struct http_thread {
 	ev_timer timer; /* the next deadline of anything here */
 	ev_idle idle;   /* runs while there is work left over: the loop then does not block */
 	bool stopping, drained, listening;
-	uint64_t stop_deadline_ms;
+	uint64_t stop_began_ms;
 	uint64_t accept_again_ms; /* 0: no pause */
 	uint32_t accept_backoff_ms;
 

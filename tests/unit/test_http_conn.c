@@ -396,6 +396,40 @@ static void test_thread_stops_when_answers_are_out(void **state)
 	assert_int_equal(rig.thread->connection_count, 0);
 }
 
+/* A request that was on its way when the stop began is answered, on a connection that was open or still in the backlog;
+ * then the connection goes, and nobody new can connect. */
+static void test_thread_serves_who_was_there_before_the_stop(void **state)
+{
+	(void)state;
+	struct client open, queued;
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+		                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		                  .sin_port = htons(rig.port) };
+	struct reply r;
+
+	client_open(&open);
+	client_ask(&open, GET("/healthz"), &r);
+	client_open(&queued);
+	http_thread_begin_stop(rig.thread);
+	pump_for(50);
+	client_ask(&open, GET("/healthz"), &r);
+	assert_reply(&r, 200, NULL);
+	assert_string_equal(reply_field(&r, "Connection"), "close");
+	client_wait_eof(&open);
+	client_ask(&queued, GET("/healthz"), &r);
+	assert_reply(&r, 200, NULL);
+	client_wait_eof(&queued);
+	int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_not_equal(connect(late, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(errno, ECONNREFUSED);
+	close(late);
+	client_close(&open);
+	client_close(&queued);
+	pump_for(20);
+	assert_true(rig.thread->drained);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +447,7 @@ int main(void)
 		RIG(test_conn_survives_a_client_that_left),
 		RIG(test_conn_without_traffic_holds_nothing),
 		RIG(test_thread_stops_when_answers_are_out),
+		RIG(test_thread_serves_who_was_there_before_the_stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,9 +7,9 @@
 
 #include "base/mem.h"
 
-#define BLOCK_MIN 4096u           /* bytes of the first block */
-#define BLOCK_MAX (256u << 10)    /* blocks double up to this; larger requests get a block of their own */
-#define KEEP_MAX (64u << 10)      /* bytes of blocks kept over a reset */
+#define BLOCK_MIN 4096u        /* bytes of the first block */
+#define BLOCK_MAX (256u << 10) /* blocks double up to this; larger requests get a block of their own */
+#define KEEP_MAX (64u << 10)   /* bytes of blocks kept over a reset */
 #define ALIGN 16u
 
 struct arena_block {

@@ -88,7 +88,8 @@ bool i64_parse(struct str s, int64_t *out)
 	return true;
 }
 
-/* The table of well-formed sequences in the Unicode standard (3-7), as lead byte ranges with bounds on the second byte. */
+/* The table of well-formed sequences in the Unicode standard (3-7), as lead byte ranges with bounds on the second byte.
+ */
 bool utf8_valid(const void *bytes, size_t len)
 {
 	const uint8_t *p = bytes;

@@ -38,7 +38,7 @@ static bool has_hardware(void)
 #endif
 
 /* Four bits at a time: 64 bytes of table, made at compile time. Polynomial 0x1EDC6F41, bit-reversed 0x82F63B78. */
-#define STEP(x) ((x) >> 1 ^ ((x) & 1 ? 0x82F63B78u : 0u))
+#define STEP(x) ((x) >> 1 ^ ((x)&1 ? 0x82F63B78u : 0u))
 #define NIBBLE(x) STEP(STEP(STEP(STEP((uint32_t)(x)))))
 static const uint32_t nibble_table[16] = {
 	NIBBLE(0), NIBBLE(1), NIBBLE(2),  NIBBLE(3),  NIBBLE(4),  NIBBLE(5),  NIBBLE(6),  NIBBLE(7),

@@ -40,12 +40,10 @@ const char *err_name(int code)
 {
 	switch (code) {
 #define ERR_CASE(name, value, text)                                                                                    \
-	case (value):                                                                                                  \
-		return #name;
+	case (value): return #name;
 		ERR_MAP(ERR_CASE)
 #undef ERR_CASE
-	default:
-		return "?";
+	default: return "?";
 	}
 }
 
@@ -53,11 +51,9 @@ const char *err_text(int code)
 {
 	switch (code) {
 #define ERR_CASE(name, value, text)                                                                                    \
-	case (value):                                                                                                  \
-		return text;
+	case (value): return text;
 		ERR_MAP(ERR_CASE)
 #undef ERR_CASE
-	default:
-		return "an unknown error";
+	default: return "an unknown error";
 	}
 }

@@ -1,5 +1,6 @@
-/* Lines are formatted on the calling thread into a slot of a bounded ring and written by one thread, so that a full pipe
- * behind stderr delays nobody. Errors are the exception only in one way: log_stop and abnormal exits write what is queued. */
+/* Lines are formatted on the calling thread into a slot of a bounded ring and written by one thread, so that a full
+ * pipe behind stderr delays nobody. Errors are the exception only in one way: log_stop and abnormal exits write what is
+ * queued. */
 #include "base/log.h"
 
 #include <inttypes.h>
@@ -158,7 +159,7 @@ static void end_line(struct line *line, size_t len)
 static void format_text(struct line *line, const char *when, enum log_level level, const char *event, const char *msg)
 {
 	const int n = snprintf(line->text, LINE_MAX_BYTES, "%s %-5s %s%s%s%s%s", when, level_name(level), event,
-			       g.node[0] ? " node=" : "", g.node, msg[0] ? " " : "", msg);
+	                       g.node[0] ? " node=" : "", g.node, msg[0] ? " " : "", msg);
 	end_line(line, n < 0 ? 0 : (size_t)n);
 }
 
@@ -168,8 +169,8 @@ static void format_json(struct line *line, const char *when, enum log_level leve
 	char quoted[LINE_MAX_BYTES];
 	log_quote(quoted, sizeof(quoted) - 256, msg, strlen(msg));
 	const int n = snprintf(line->text, LINE_MAX_BYTES,
-			       "{\"time\":\"%s\",\"level\":\"%s\",\"event\":\"%s\",\"node\":\"%s\",\"msg\":\"%s\"}", when,
-			       level_name(level), event, g.node, quoted);
+	                       "{\"time\":\"%s\",\"level\":\"%s\",\"event\":\"%s\",\"node\":\"%s\",\"msg\":\"%s\"}",
+	                       when, level_name(level), event, g.node, quoted);
 	end_line(line, n < 0 ? 0 : (size_t)n);
 }
 

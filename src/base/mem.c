@@ -6,7 +6,8 @@
 
 _Noreturn void mem_exhausted(size_t size)
 {
-	fprintf(stderr, "veena: out of memory (%zu bytes wanted); stopping, the log keeps what was acknowledged\n", size);
+	fprintf(stderr, "veena: out of memory (%zu bytes wanted); stopping, the log keeps what was acknowledged\n",
+	        size);
 	abort();
 }
 

@@ -80,7 +80,7 @@ bool pool_wait(struct pool *p, int64_t timeout_ms)
 	pthread_mutex_lock(&p->lock);
 	while (!p->first && !p->closed && rc != ETIMEDOUT)
 		rc = timeout_ms < 0 ? pthread_cond_wait(&p->more, &p->lock)
-				    : pthread_cond_timedwait(&p->more, &p->lock, &until);
+		                    : pthread_cond_timedwait(&p->more, &p->lock, &until);
 	const bool open = p->first || !p->closed;
 	pthread_mutex_unlock(&p->lock);
 	return open;

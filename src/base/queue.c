@@ -62,7 +62,7 @@ bool queue_put(struct queue *q, const void *item)
 		const uint64_t seq = atomic_load_explicit(slot_seq(q, pos), memory_order_acquire);
 		if (seq == pos) {
 			if (atomic_compare_exchange_weak_explicit(&q->tail, &pos, pos + 1, memory_order_relaxed,
-								  memory_order_relaxed))
+			                                          memory_order_relaxed))
 				break;
 		} else if (seq < pos) {
 			return false; /* the slot still holds the item of one lap ago */

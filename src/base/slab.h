@@ -20,11 +20,11 @@ struct slab {
 	uint8_t data[];
 };
 
-struct slab *slab_new(size_t cap);                      /* refs 1, len 0; never NULL */
-struct slab *slab_try_new(size_t cap);                  /* NULL on exhaustion: for sizes that come from outside */
-struct slab *slab_from(const void *bytes, size_t len);  /* refs 1, a copy of the bytes */
-struct slab *slab_ref(struct slab *s);                  /* one more holder; returns s; accepts NULL */
-void slab_unref(struct slab *s);                        /* accepts NULL */
-void slab_drain_pool(void);                             /* frees pooled blocks: for leak checks at exit */
+struct slab *slab_new(size_t cap);                     /* refs 1, len 0; never NULL */
+struct slab *slab_try_new(size_t cap);                 /* NULL on exhaustion: for sizes that come from outside */
+struct slab *slab_from(const void *bytes, size_t len); /* refs 1, a copy of the bytes */
+struct slab *slab_ref(struct slab *s);                 /* one more holder; returns s; accepts NULL */
+void slab_unref(struct slab *s);                       /* accepts NULL */
+void slab_drain_pool(void);                            /* frees pooled blocks: for leak checks at exit */
 
 #endif /* BASE_SLAB_H */

@@ -4,8 +4,8 @@
  *   veena.json  JSON text and Lua values              json.c, on control/lua_value.h
  *   veena.term  what the terminal is and can          term.c
  *
- * Everything else (options, verbs, tables, messages) is Lua, embedded in the binary. This Lua is the operator's own and has
- * the whole standard library.   Thread: main.
+ * Everything else (options, verbs, tables, messages) is Lua, embedded in the binary. This Lua is the operator's own and
+ * has the whole standard library.   Thread: main.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H

@@ -147,10 +147,8 @@ static bool is_unreachable(CURLcode code)
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_URL_MALFORMAT:
-	case CURLE_UNSUPPORTED_PROTOCOL:
-		return true;
-	default:
-		return false;
+	case CURLE_UNSUPPORTED_PROTOCOL: return true;
+	default: return false;
 	}
 }
 
@@ -245,7 +243,7 @@ static int http_escape(lua_State *L)
 	for (size_t i = 0; i < len; i++) {
 		const unsigned char c = (unsigned char)s[i];
 		const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-				   (c && strchr("-._~", c));
+		                   (c && strchr("-._~", c));
 		if (plain) {
 			luaL_addchar(&b, (char)c);
 		} else {

@@ -71,8 +71,11 @@ static int json_is_array(lua_State *L)
 int cli_open_json(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{ "decode", json_decode },     { "encode", json_encode }, { "array", json_array },
-		{ "is_array", json_is_array }, { NULL, NULL },
+		{ "decode", json_decode },
+		{ "encode", json_encode },
+		{ "array", json_array },
+		{ "is_array", json_is_array },
+		{ NULL, NULL },
 	};
 	luaL_newlib(L, functions);
 	sandbox_push_null(L);

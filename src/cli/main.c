@@ -1,5 +1,5 @@
-/* The `veena` command: makes a Lua state, lets `require "veena.x"` find the embedded lua/x.lua, runs lua/main.lua with the
- * arguments, and exits with what it returns. */
+/* The `veena` command: makes a Lua state, lets `require "veena.x"` find the embedded lua/x.lua, runs lua/main.lua with
+ * the arguments, and exits with what it returns. */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <signal.h>
@@ -129,7 +129,8 @@ int main(int argc, char **argv)
 	if (lua_pcall(L, 1, 1, 1) == LUA_OK)
 		code = (int)lua_tointeger(L, -1);
 	else
-		fprintf(stderr, "veena: this is a fault of the command itself, please report it: %s\n", lua_tostring(L, -1));
+		fprintf(stderr, "veena: this is a fault of the command itself, please report it: %s\n",
+		        lua_tostring(L, -1));
 	lua_close(L);
 	if (fflush(stdout) != 0 && code == 0) {
 		perror("veena: standard output");

@@ -33,7 +33,7 @@ static int term_width(lua_State *L)
 	if (!isatty(STDOUT_FILENO))
 		return 0;
 	const char *columns = getenv("COLUMNS");
-	int width = columns ? atoi(columns) : 0;
+	long width = columns ? strtol(columns, NULL, 10) : 0;
 	if (width <= 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0)
 		width = ws.ws_col;
 	lua_pushinteger(L, width > 0 ? width : WIDTH_DEFAULT);
@@ -73,7 +73,7 @@ static int term_sleep(lua_State *L)
 	const lua_Number seconds = luaL_checknumber(L, 1);
 	luaL_argcheck(L, seconds >= 0 && seconds <= 3600, 1, "must be 0 to 3600 seconds");
 	struct timespec left = { .tv_sec = (time_t)seconds,
-				 .tv_nsec = (long)((seconds - (lua_Number)(time_t)seconds) * 1e9) };
+		                 .tv_nsec = (long)((seconds - (lua_Number)(time_t)seconds) * 1e9) };
 	while (nanosleep(&left, &left) != 0 && errno == EINTR)
 		;
 	return 0;

@@ -1,10 +1,10 @@
 /* control/control.h - the leader's control plane: two lanes that run policies and propose what they decide.
  *
  * requests: a client waits (placement of a create or a partition increase). passes: the sweep over partitions that have
- * no owner, when members come, when topics are left unplaced, and every 10 s. Each lane has its own reader, policies and
- * Lua states, so a long pass delays no create. Lanes act only while this node leads, after its term's first entry is
- * applied here, and every proposal carries the term it was decided in: nothing of an old term takes effect.
- * A lane's turn never blocks but for Lua, under a budget. The thread loops stand in src/threads.c.
+ * no owner, when members come, when topics are left unplaced, and every 10 s. Each lane has its own reader, policies
+ * and Lua states, so a long pass delays no create. Lanes act only while this node leads, after its term's first entry
+ * is applied here, and every proposal carries the term it was decided in: nothing of an old term takes effect. A lane's
+ * turn never blocks but for Lua, under a budget. The thread loops stand in src/threads.c.
  */
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
@@ -22,15 +22,15 @@ struct control;
 
 struct control_options {
 	struct node *node;
-	const char *policy_dir;   /* NULL: only what is shipped; borrowed for the call */
-	uint32_t max_moves;       /* what cluster:setting() says until settings are replicated */
+	const char *policy_dir; /* NULL: only what is shipped; borrowed for the call */
+	uint32_t max_moves;     /* what cluster:setting() says until settings are replicated */
 	uint32_t dead_after_s;
 	uint32_t member_heartbeat_ms;
 	uint32_t min_voters;
 };
 
-/* Before the threads start: registers the placer of service/hooks.h, a watcher of the applied index for each lane, and the
- * node's notice of leadership. */
+/* Before the threads start: registers the placer of service/hooks.h, a watcher of the applied index for each lane, and
+ * the node's notice of leadership. */
 struct control *control_new(const struct control_options *o);
 void control_free(struct control *c); /* after the lanes' and the http threads; accepts NULL */
 
@@ -40,9 +40,9 @@ struct wake *control_wake(struct control *c, enum control_lane lane);
 
 /* What the lanes did since the start: for metrics. Any thread. */
 struct control_counts {
-	uint64_t placed;       /* partitions placed by sweeps, applied */
-	uint64_t refused;      /* owners a policy named that the core or the state machine refused */
-	uint64_t policy_runs;  /* calls of a policy that answered */
+	uint64_t placed;        /* partitions placed by sweeps, applied */
+	uint64_t refused;       /* owners a policy named that the core or the state machine refused */
+	uint64_t policy_runs;   /* calls of a policy that answered */
 	uint64_t policy_faults; /* calls that no policy in force answered */
 };
 void control_get_counts(const struct control *c, struct control_counts *out);

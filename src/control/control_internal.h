@@ -17,8 +17,8 @@
 /* One decision's surroundings: the state at one index and who leads. */
 struct lane_view {
 	struct cluster_view view;
-	struct arena scratch;  /* the view's, of one method call */
-	struct arena arena;    /* of one decision: servers, answers, commands */
+	struct arena scratch; /* the view's, of one method call */
+	struct arena arena;   /* of one decision: servers, answers, commands */
 	struct buf log;
 	struct node_status status;
 };
@@ -34,8 +34,8 @@ struct lane {
 
 /* ---- requests.c ---- */
 
-#define REQUESTS_MAX 256        /* questions waiting at once; more are answered "not now" and created unplaced */
-#define PLANNED_MAX 256         /* plans remembered until their entries are applied */
+#define REQUESTS_MAX 256 /* questions waiting at once; more are answered "not now" and created unplaced */
+#define PLANNED_MAX 256  /* plans remembered until their entries are applied */
 
 /* Where a placement that was just answered put partitions; its entry is proposed but not yet applied. */
 struct planned {
@@ -51,9 +51,9 @@ struct requests {
 	struct queue *queue;                         /* of struct svc_placement * */
 	struct svc_placement *waiting[REQUESTS_MAX]; /* in order of arrival */
 	size_t waiting_count;
-	uint64_t forming_since_ms;                   /* 0: not forming when last looked */
+	uint64_t forming_since_ms; /* 0: not forming when last looked */
 	struct planned planned[PLANNED_MAX];
-	size_t planned_next;                         /* ring */
+	size_t planned_next; /* ring */
 };
 
 void requests_init(struct requests *r, struct control *c, const char *policy_dir);
@@ -67,16 +67,16 @@ bool requests_place(void *arg, struct svc_placement *p); /* the svc_placer; arg 
 
 struct passes {
 	struct lane lane;
-	struct queue *completions;   /* of struct node_completion */
-	raft_term term;              /* the one this lane acts in; 0 = none */
+	struct queue *completions; /* of struct node_completion */
+	raft_term term;            /* the one this lane acts in; 0 = none */
 	uint64_t next_tick_ms;
-	raft_index routing_seen;     /* fsm_domain_version of the alive set below */
+	raft_index routing_seen; /* fsm_domain_version of the alive set below */
 	size_t alive_count;
-	uint64_t settle_until_ms;    /* 0: no arrival is waiting for its pass */
+	uint64_t settle_until_ms; /* 0: no arrival is waiting for its pass */
 	uint32_t outstanding;
-	uint32_t generation;         /* of the pass whose completions count */
+	uint32_t generation; /* of the pass whose completions count */
 	bool sweep_wanted;
-	struct buf resume;           /* topic after which the sweep goes on; empty: from the start */
+	struct buf resume; /* topic after which the sweep goes on; empty: from the start */
 };
 
 void passes_init(struct passes *p, struct control *c, const char *policy_dir);
@@ -88,15 +88,15 @@ uint64_t passes_turn(struct passes *p, uint64_t now_ms);
 struct control {
 	struct node *node;
 	struct view_setting settings[SETTING_COUNT];
-	_Atomic raft_term leading;        /* 0 = not the leader */
+	_Atomic raft_term leading;         /* 0 = not the leader */
 	_Atomic uint64_t leading_since_ms; /* monotonic */
 	_Atomic uint64_t placed, refused, policy_runs, policy_faults;
 	struct requests requests;
 	struct passes passes;
 };
 
-/* Opens the lane's view of now. False: not the leader, its first entry not applied yet, or no state to read; `status` is
- * filled in any case. Ends with lane_close_view. */
+/* Opens the lane's view of now. False: not the leader, its first entry not applied yet, or no state to read; `status`
+ * is filled in any case. Ends with lane_close_view. */
 bool lane_open_view(struct lane *l, uint64_t now_ms);
 void lane_close_view(struct lane *l);
 /* The lane wants to be woken once the applied index passes what it is now. */

@@ -84,33 +84,18 @@ void lua_push_json(lua_State *L, struct str text)
 			complete = false;
 			break;
 		case JSON_OBJECT_END:
-		case JSON_ARRAY_END:
-			depth--;
-			break;
+		case JSON_ARRAY_END: depth--; break;
 		case JSON_KEY:
 			push_text(L, &r);
 			complete = false;
 			break;
-		case JSON_STRING:
-			push_text(L, &r);
-			break;
-		case JSON_NUMBER:
-			push_number(L, r.token);
-			break;
-		case JSON_TRUE:
-			lua_pushboolean(L, 1);
-			break;
-		case JSON_FALSE:
-			lua_pushboolean(L, 0);
-			break;
-		case JSON_NULL:
-			sandbox_push_null(L);
-			break;
-		case JSON_END:
-			return;
-		case JSON_ERROR:
-			luaL_error(L, "not JSON at byte %d: %s", (int)r.error_pos, r.error);
-			return;
+		case JSON_STRING: push_text(L, &r); break;
+		case JSON_NUMBER: push_number(L, r.token); break;
+		case JSON_TRUE: lua_pushboolean(L, 1); break;
+		case JSON_FALSE: lua_pushboolean(L, 0); break;
+		case JSON_NULL: sandbox_push_null(L); break;
+		case JSON_END: return;
+		case JSON_ERROR: luaL_error(L, "not JSON at byte %d: %s", (int)r.error_pos, r.error); return;
 		}
 		if (complete && depth > 0)
 			store_value(L, is_object >> (depth - 1) & 1);
@@ -122,12 +107,8 @@ static LUA_JUMPS void copy_value(lua_State *from, int index, lua_State *to, int 
 	index = lua_absindex(from, index);
 	luaL_checkstack(to, 4, "value nested too deep");
 	switch (lua_type(from, index)) {
-	case LUA_TNIL:
-		lua_pushnil(to);
-		return;
-	case LUA_TBOOLEAN:
-		lua_pushboolean(to, lua_toboolean(from, index));
-		return;
+	case LUA_TNIL: lua_pushnil(to); return;
+	case LUA_TBOOLEAN: lua_pushboolean(to, lua_toboolean(from, index)); return;
 	case LUA_TNUMBER:
 		if (lua_isinteger(from, index))
 			lua_pushinteger(to, lua_tointeger(from, index));
@@ -140,8 +121,7 @@ static LUA_JUMPS void copy_value(lua_State *from, int index, lua_State *to, int 
 		lua_pushlstring(to, s, len);
 		return;
 	}
-	case LUA_TTABLE:
-		break;
+	case LUA_TTABLE: break;
 	default:
 		if (!sandbox_is_null(from, index))
 			luaL_error(to, "a %s cannot be handed over", luaL_typename(from, index));
@@ -199,9 +179,7 @@ static LUA_JUMPS void write_value(lua_State *L, int index, struct json_writer *w
 		luaL_error(L, "value nested too deep, allowed are %d levels", COPY_DEPTH_MAX);
 	luaL_checkstack(L, 4, "value nested too deep");
 	switch (lua_type(L, index)) {
-	case LUA_TBOOLEAN:
-		json_put_bool(w, lua_toboolean(L, index));
-		return;
+	case LUA_TBOOLEAN: json_put_bool(w, lua_toboolean(L, index)); return;
 	case LUA_TNUMBER:
 		if (lua_isinteger(L, index))
 			json_put_i64(w, lua_tointeger(L, index));
@@ -216,9 +194,7 @@ static LUA_JUMPS void write_value(lua_State *L, int index, struct json_writer *w
 		json_put_str(w, s);
 		return;
 	}
-	case LUA_TTABLE:
-		write_table(L, index, w, depth);
-		return;
+	case LUA_TTABLE: write_table(L, index, w, depth); return;
 	default:
 		if (!sandbox_is_null(L, index))
 			luaL_error(L, "JSON has no %s", luaL_typename(L, index));

@@ -1,4 +1,5 @@
-/* control/lua_value.h - values between JSON, C and Lua states: null is veena.null, lists are marked, integers stay integers.
+/* control/lua_value.h - values between JSON, C and Lua states: null is veena.null, lists are marked, integers stay
+ * integers.
  *
  * Thread: that of the lua_State.
  */
@@ -14,8 +15,8 @@
 /* Pushes a JSON document that was checked before (a stored record). Raises on one that was not. */
 LUA_JUMPS void lua_push_json(lua_State *L, struct str text);
 LUA_JUMPS void lua_push_str(lua_State *L, struct str s);
-/* Writes the value at `index` as JSON: what lua_push_json gives, back again. Raises on what JSON cannot say. The writer's
- * buffer is the caller's and outlives the jump. */
+/* Writes the value at `index` as JSON: what lua_push_json gives, back again. Raises on what JSON cannot say. The
+ * writer's buffer is the caller's and outlives the jump. */
 LUA_JUMPS void lua_write_json(lua_State *L, int index, struct json_writer *w);
 /* Sets field `key` of the table on top. */
 LUA_JUMPS void lua_set_str(lua_State *L, const char *key, struct str s);

@@ -1,9 +1,10 @@
 /* The lane of passes: the sweep that places what has no owner.
  *
- * It runs when this node takes office, every 10 s, and when a member turns alive: then once every voter is alive, or one
- * second after the latest arrival, so that members that start together share what there is. A sweep asks the placement
- * policy topic by topic and proposes one entry a topic of insert-only placements: a partition that got an owner meanwhile
- * refuses the entry, and the next sweep sees it. Nothing is proposed under an older term than the one at append. */
+ * It runs when this node takes office, every 10 s, and when a member turns alive: then once every voter is alive, or
+ * one second after the latest arrival, so that members that start together share what there is. A sweep asks the
+ * placement policy topic by topic and proposes one entry a topic of insert-only placements: a partition that got an
+ * owner meanwhile refuses the entry, and the next sweep sees it. Nothing is proposed under an older term than the one
+ * at append. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "control/control_internal.h"
@@ -15,9 +16,9 @@
 #include "model/entry.h"
 
 #define TICK_MS 10000
-#define WATCH_MS 250        /* how often membership is looked at: one atomic load */
-#define SETTLE_MS 1000      /* after the latest arrival */
-#define STATE_RETRY_MS 20   /* while the term's first entry is not applied */
+#define WATCH_MS 250      /* how often membership is looked at: one atomic load */
+#define SETTLE_MS 1000    /* after the latest arrival */
+#define STATE_RETRY_MS 20 /* while the term's first entry is not applied */
 
 void passes_init(struct passes *p, struct control *c, const char *policy_dir)
 {
@@ -46,8 +47,8 @@ static void take_completions(struct passes *p)
 		} else {
 			atomic_fetch_add(&p->lane.control->refused, 1);
 			log_debug("sweep.refused", "reason=%s command=%llu",
-				  done.code > 0 ? fsm_refusal_word(done.code) : err_name(done.code),
-				  (unsigned long long)done.detail);
+			          done.code > 0 ? fsm_refusal_word(done.code) : err_name(done.code),
+			          (unsigned long long)done.detail);
 		}
 	}
 }
@@ -67,7 +68,8 @@ static size_t unplaced_partitions(const struct fsm_topic *t, uint32_t *out)
 }
 
 /* One entry with a placement per partition that got an owner. */
-static bool propose(struct passes *p, const struct topic *t, const struct place_question *q, const struct place_answer *a)
+static bool propose(struct passes *p, const struct topic *t, const struct place_question *q,
+                    const struct place_answer *a)
 {
 	struct entry_builder b;
 	entry_builder_init(&b);
@@ -100,7 +102,8 @@ static bool propose(struct passes *p, const struct topic *t, const struct place_
 	if (!node_propose(p->lane.control->node, &proposal))
 		return false;
 	p->outstanding++;
-	log_debug("sweep.place", "topic=" STR_FMT " partitions=%zu reason=\"%s\"", STR_ARG(t->name), a->placed, a->reason);
+	log_debug("sweep.place", "topic=" STR_FMT " partitions=%zu reason=\"%s\"", STR_ARG(t->name), a->placed,
+	          a->reason);
 	return true;
 }
 

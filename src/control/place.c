@@ -55,7 +55,7 @@ static LUA_JUMPS void check_keys(lua_State *L, int index, const struct place_que
 		if (!lua_isinteger(L, -2) || !was_asked(q, lua_tointeger(L, -2))) {
 			lua_pushvalue(L, -2);
 			luaL_error(L, "place: the answer has a key %s, which is not a partition it was asked for",
-				   luaL_tolstring(L, -1, NULL));
+			           luaL_tolstring(L, -1, NULL));
 		}
 	}
 }
@@ -78,8 +78,8 @@ static LUA_JUMPS void read_owners(lua_State *L, int index, const struct place_ru
 			const char *id = lua_tolstring(L, -1, &len);
 			run->out->owners[i] = (struct str){ arena_strndup(run->arena, id, len), len };
 		} else if (type != LUA_TNIL) {
-			luaL_error(L, "place: partition %d is given a %s, a member id is expected", (int)run->q->partitions[i],
-				   luaL_typename(L, -1));
+			luaL_error(L, "place: partition %d is given a %s, a member id is expected",
+			           (int)run->q->partitions[i], luaL_typename(L, -1));
 		}
 		lua_pop(L, 1);
 	}
@@ -96,7 +96,7 @@ static LUA_JUMPS int run_place(lua_State *L)
 	const int owners = lua_gettop(L) - 1;
 	if (!lua_istable(L, owners))
 		return luaL_error(L, "place: returns a %s, a table of partition = member id is expected",
-				  luaL_typename(L, owners));
+		                  luaL_typename(L, owners));
 	check_keys(L, owners, run->q);
 	read_owners(L, owners, run);
 	read_reason(L, owners + 1, run->out);
@@ -147,12 +147,12 @@ static void drop_unsafe(const struct place_run *run)
 		out->refused++;
 		out->owners[i] = STR_LIT("");
 		snprintf(out->reason, sizeof(out->reason), "partition %u: %.64s %s", run->q->partitions[i], id.p,
-			 why->text);
+		         why->text);
 	}
 }
 
 int place_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct cluster_view *view,
-	      const struct place_question *q, struct arena *a, struct place_answer *out, struct sandbox_fault *fault)
+              const struct place_question *q, struct arena *a, struct place_answer *out, struct sandbox_fault *fault)
 {
 	*out = (struct place_answer){ .owners = arena_zalloc(a, (q->count ? q->count : 1) * sizeof(struct str)) };
 	struct place_run run = { .view = view, .q = q, .arena = a, .out = out };

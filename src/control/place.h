@@ -19,14 +19,14 @@ struct place_question {
 	struct str topic_json;      /* the topic's record, stored or to be stored */
 	const uint32_t *partitions; /* without an owner, ascending */
 	size_t count;
-	const struct str *avoid;    /* members refused a moment ago */
+	const struct str *avoid; /* members refused a moment ago */
 	size_t avoid_count;
 };
 
 struct place_answer {
-	struct str *owners;         /* one per partition; "" = waits. Bytes in the caller's arena */
-	size_t placed;              /* how many are not "" */
-	size_t refused;             /* owners the policy named and the core does not allow */
+	struct str *owners;                /* one per partition; "" = waits. Bytes in the caller's arena */
+	size_t placed;                     /* how many are not "" */
+	size_t refused;                    /* owners the policy named and the core does not allow */
 	char reason[PLACE_REASON_MAX + 1]; /* the policy's, or why the core refused one */
 };
 
@@ -39,7 +39,7 @@ const struct place_refusal *place_refusal(const struct fsm_members *members, str
 
 /* `view` has no sandbox yet; results live in `a`. ERR_INVALID when no policy in force answered. */
 MUST_CHECK int place_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct cluster_view *view,
-			 const struct place_question *q, struct arena *a, struct place_answer *out,
-			 struct sandbox_fault *fault);
+                         const struct place_question *q, struct arena *a, struct place_answer *out,
+                         struct sandbox_fault *fault);
 
 #endif /* CONTROL_PLACE_H */

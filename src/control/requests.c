@@ -1,9 +1,9 @@
 /* The lane in which a client waits: owners for the partitions of a create or an increase.
  *
- * Questions are answered in order of arrival, each on the newest state. While the cluster forms (some voters have a member
- * row, others none) they wait up to two seconds for the rest, counted from when forming was first seen, so a voter that
- * never registers costs one wait and not one per create. What was answered is counted as planned until its entry is
- * applied, so that a burst of creates does not land on one member. */
+ * Questions are answered in order of arrival, each on the newest state. While the cluster forms (some voters have a
+ * member row, others none) they wait up to two seconds for the rest, counted from when forming was first seen, so a
+ * voter that never registers costs one wait and not one per create. What was answered is counted as planned until its
+ * entry is applied, so that a burst of creates does not land on one member. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +76,8 @@ static void show_pending(struct requests *r, uint64_t now_ms)
 	v->pending_count = n;
 }
 
-static void remember_plan(struct requests *r, const struct svc_placement *p, const struct place_answer *a, uint64_t now_ms)
+static void remember_plan(struct requests *r, const struct svc_placement *p, const struct place_answer *a,
+                          uint64_t now_ms)
 {
 	if (a->placed == 0)
 		return;

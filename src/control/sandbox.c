@@ -40,7 +40,8 @@ struct sandbox {
 	size_t peak;
 };
 
-/* Registry key of the message that is raised when a budget is spent: made beforehand, since raising must not allocate. */
+/* Registry key of the message that is raised when a budget is spent: made beforehand, since raising must not allocate.
+ */
 static const char spent_key;
 
 const char *sandbox_fault_name(enum sandbox_fault_kind kind)
@@ -52,7 +53,8 @@ const char *sandbox_fault_name(enum sandbox_fault_kind kind)
 struct sandbox *sandbox_of(lua_State *L)
 {
 	struct sandbox *sb;
-	memcpy(&sb, lua_getextraspace(L), sizeof(sb)); /* NOLINT(bugprone-sizeof-expression): a pointer is stored there */
+	memcpy(&sb, lua_getextraspace(L),
+	       sizeof(sb)); /* NOLINT(bugprone-sizeof-expression): a pointer is stored there */
 	return sb;
 }
 
@@ -199,11 +201,11 @@ static void describe_spent(const struct sandbox *sb, struct sandbox_fault *fault
 	switch (sb->spent) {
 	case SPENT_INSTRUCTIONS:
 		snprintf(fault->message, sizeof(fault->message), "budget of %" PRIu64 " instructions spent",
-			 sb->budget.instructions);
+		         sb->budget.instructions);
 		break;
 	case SPENT_MEMORY:
 		snprintf(fault->message, sizeof(fault->message), "budget of %zu KiB of memory spent",
-			 sb->budget.memory >> 10);
+		         sb->budget.memory >> 10);
 		break;
 	default:
 		snprintf(fault->message, sizeof(fault->message), "budget of %" PRIu32 " ms spent", sb->budget.wall_ms);
@@ -263,7 +265,7 @@ static LUA_JUMPS void push_compiled(lua_State *L, const char *chunk_name, struct
 {
 	if (source.len > SANDBOX_SOURCE_MAX)
 		luaL_error(L, "%s: source of %d bytes is too long, allowed are %d", chunk_name, (int)source.len,
-			   (int)SANDBOX_SOURCE_MAX);
+		           (int)SANDBOX_SOURCE_MAX);
 	lua_pushfstring(L, "=%s", chunk_name);
 	/* "t": text only, since bytecode can lead out of the VM. */
 	if (luaL_loadbufferx(L, source.p, source.len, lua_tostring(L, -1), "t") != LUA_OK)

@@ -23,7 +23,7 @@
 
 #define LUA_JUMPS /* may longjmp out, through the caller, to the nearest protected call */
 
-#define SANDBOX_SOURCE_MAX (1u << 20) /* bytes of one chunk */
+#define SANDBOX_SOURCE_MAX (1u << 20)  /* bytes of one chunk */
 #define SANDBOX_STRING_MAX (64u << 10) /* bytes a library function takes or gives as one string */
 
 struct sandbox_budget {
@@ -67,7 +67,7 @@ MUST_CHECK int sandbox_load(struct sandbox *sb, const char *chunk_name, struct s
 MUST_CHECK int sandbox_call(struct sandbox *sb, int nargs, int nresults, struct sandbox_fault *fault);
 /* Runs a C function of the host in protected mode, to build arguments or read results; same rules. */
 MUST_CHECK int sandbox_host_call(struct sandbox *sb, lua_CFunction fn, void *arg, int nresults,
-				 struct sandbox_fault *fault);
+                                 struct sandbox_fault *fault);
 
 /* For host functions: compiles and runs a text chunk and leaves its one result on the stack. */
 LUA_JUMPS void sandbox_push_chunk(lua_State *L, const char *chunk_name, struct str source);
@@ -81,8 +81,8 @@ LUA_JUMPS void sandbox_charge_bytes(lua_State *L, size_t bytes);
 uint64_t sandbox_instructions(const struct sandbox *sb); /* spent so far, charges included */
 size_t sandbox_peak_bytes(const struct sandbox *sb);
 
-/* sandbox_lib.c: pushes the environment table of scripts; sealing the table on top makes unknown names an error. Both run
- * protected, outside the budget. */
+/* sandbox_lib.c: pushes the environment table of scripts; sealing the table on top makes unknown names an error. Both
+ * run protected, outside the budget. */
 LUA_JUMPS void sandbox_push_environment(lua_State *L);
 LUA_JUMPS void sandbox_seal_environment(lua_State *L);
 extern const char *const sandbox_globals[]; /* names for people, NULL at the end: "table.sort" */

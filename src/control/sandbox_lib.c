@@ -1,7 +1,7 @@
-/* What a policy can reach. Three kinds: functions of Lua's own libraries whose cost is bounded by one step, taken over as
- * they are; functions that touch many bytes or slots, which charge the budget first; and replacements where Lua's own
- * would make a run depend on more than its input (addresses in tostring, the order of pairs). There are no Lua patterns:
- * their matching time has no bound in the length of the text. */
+/* What a policy can reach. Three kinds: functions of Lua's own libraries whose cost is bounded by one step, taken over
+ * as they are; functions that touch many bytes or slots, which charge the budget first; and replacements where Lua's
+ * own would make a run depend on more than its input (addresses in tostring, the order of pairs). There are no Lua
+ * patterns: their matching time has no bound in the length of the text. */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <math.h>
@@ -50,20 +50,14 @@ static LUA_JUMPS int charged_string_call(lua_State *L)
 static LUA_JUMPS void push_text(lua_State *L, int arg)
 {
 	switch (lua_type(L, arg)) {
-	case LUA_TNIL:
-		lua_pushliteral(L, "nil");
-		break;
-	case LUA_TBOOLEAN:
-		lua_pushstring(L, lua_toboolean(L, arg) ? "true" : "false");
-		break;
+	case LUA_TNIL: lua_pushliteral(L, "nil"); break;
+	case LUA_TBOOLEAN: lua_pushstring(L, lua_toboolean(L, arg) ? "true" : "false"); break;
 	case LUA_TNUMBER:
 	case LUA_TSTRING:
 		lua_pushvalue(L, arg);
 		lua_tostring(L, -1);
 		break;
-	default:
-		lua_pushstring(L, sandbox_is_null(L, arg) ? "null" : luaL_typename(L, arg));
-		break;
+	default: lua_pushstring(L, sandbox_is_null(L, arg) ? "null" : luaL_typename(L, arg)); break;
 	}
 }
 
@@ -315,7 +309,8 @@ static LUA_JUMPS int lib_string_format(lua_State *L)
 			continue;
 		const size_t n = conversion_length(p, end);
 		if (n == 0)
-			return luaL_error(L, "invalid conversion in format: allowed are %%d %%i %%u %%o %%x %%X %%c %%s %%q %%a %%e %%f %%g");
+			return luaL_error(L, "invalid conversion in format: allowed are %%d %%i %%u %%o %%x %%X %%c "
+			                     "%%s %%q %%a %%e %%f %%g");
 		p += n - 1;
 		if (++arg > top)
 			return luaL_error(L, "bad argument #%d to 'format' (no value)", arg);
@@ -357,7 +352,8 @@ static LUA_JUMPS int lib_table_concat(lua_State *L)
 	luaL_buffinit(L, &b);
 	for (lua_Integer i = from; i <= to; i++) {
 		if (lua_rawgeti(L, 1, i) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER)
-			return luaL_error(L, "value at index %I in table for 'concat' is a %s", i, luaL_typename(L, -1));
+			return luaL_error(L, "value at index %I in table for 'concat' is a %s", i,
+			                  luaL_typename(L, -1));
 		total += lua_type(L, -1) == LUA_TSTRING ? lua_rawlen(L, -1) : 32;
 		total += i < to ? sep.len : 0;
 		check_result_length(L, total);
@@ -495,12 +491,29 @@ static LUA_JUMPS int lib_is_array(lua_State *L)
 /* ---- the environment ---- */
 
 const char *const sandbox_globals[] = {
-	"assert", "error", "ipairs", "next", "pairs", "pcall", "require", "select", "tonumber", "tostring", "type",
-	"math.abs", "math.ceil", "math.exp", "math.floor", "math.fmod", "math.huge", "math.log", "math.max",
-	"math.maxinteger", "math.min", "math.mininteger", "math.modf", "math.pi", "math.sqrt", "math.tointeger", "math.type",
-	"math.ult", "string.byte", "string.char", "string.find", "string.format", "string.len", "string.lower",
-	"string.match", "string.rep", "string.sub", "string.upper", "table.concat", "table.insert", "table.remove",
-	"table.sort", "table.unpack", "veena.is_array", "veena.null", NULL,
+	"assert",       "error",
+	"ipairs",       "next",
+	"pairs",        "pcall",
+	"require",      "select",
+	"tonumber",     "tostring",
+	"type",         "math.abs",
+	"math.ceil",    "math.exp",
+	"math.floor",   "math.fmod",
+	"math.huge",    "math.log",
+	"math.max",     "math.maxinteger",
+	"math.min",     "math.mininteger",
+	"math.modf",    "math.pi",
+	"math.sqrt",    "math.tointeger",
+	"math.type",    "math.ult",
+	"string.byte",  "string.char",
+	"string.find",  "string.format",
+	"string.len",   "string.lower",
+	"string.match", "string.rep",
+	"string.sub",   "string.upper",
+	"table.concat", "table.insert",
+	"table.remove", "table.sort",
+	"table.unpack", "veena.is_array",
+	"veena.null",   NULL,
 };
 
 /* Reading or writing a name that is not there is an error with a hint instead of a silent nil. */
@@ -577,8 +590,9 @@ static LUA_JUMPS void push_table_library(lua_State *L)
 static LUA_JUMPS void push_math_library(lua_State *L)
 {
 	luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
-	static const char *const same[] = { "abs",  "ceil", "exp",  "floor", "fmod", "huge",      "log",  "max", "maxinteger",
-					    "min",  "mininteger", "modf", "pi", "sqrt", "tointeger", "type", "ult", NULL };
+	static const char *const same[] = { "abs", "ceil", "exp",        "floor", "fmod",       "huge",
+		                            "log", "max",  "maxinteger", "min",   "mininteger", "modf",
+		                            "pi",  "sqrt", "tointeger",  "type",  "ult",        NULL };
 	lua_newtable(L);
 	take_over(L, -2, same);
 	lua_remove(L, -2);

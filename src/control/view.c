@@ -75,8 +75,8 @@ static LUA_JUMPS void push_member(lua_State *L, const struct cluster_view *v, co
 }
 
 struct member_filter {
-	struct str status, kind;      /* p NULL: any */
-	int draining, placeable;      /* -1: any */
+	struct str status, kind; /* p NULL: any */
+	int draining, placeable; /* -1: any */
 };
 
 static LUA_JUMPS struct member_filter check_filter(lua_State *L, int arg)
@@ -275,7 +275,7 @@ static const char *partition_state(const struct cluster_view *v, const struct fs
 }
 
 static LUA_JUMPS void push_assignment(lua_State *L, const struct cluster_view *v, const struct fsm_topic *t,
-				      struct str topic_id, uint32_t p)
+                                      struct str topic_id, uint32_t p)
 {
 	struct fsm_owner o;
 	fsm_topic_owner(t, p, &o);
@@ -334,16 +334,16 @@ static LUA_JUMPS int view_assignment(lua_State *L)
 /* One step of a walk over places: what stands behind (topic, partition) of `after`, or the first. Copied out, since the
  * key is the cursor's. */
 typedef int (*place_open)(struct fsm_place_iter *it, const struct cluster_view *v, struct str member,
-			  const struct fsm_place *after);
+                          const struct fsm_place *after);
 
 static int open_held(struct fsm_place_iter *it, const struct cluster_view *v, struct str member,
-		     const struct fsm_place *after)
+                     const struct fsm_place *after)
 {
 	return fsm_held_open(it, v->txn, member, after);
 }
 
 static int open_moves(struct fsm_place_iter *it, const struct cluster_view *v, struct str member,
-		      const struct fsm_place *after)
+                      const struct fsm_place *after)
 {
 	(void)member;
 	return fsm_moves_open(it, v->txn, after);
@@ -351,7 +351,7 @@ static int open_moves(struct fsm_place_iter *it, const struct cluster_view *v, s
 
 /* The next place with one of `roles` (0: any), its topic copied into the arena. */
 static int place_behind(const struct cluster_view *v, place_open open, struct str member, uint32_t roles,
-			const struct fsm_place *after, struct fsm_place *out)
+                        const struct fsm_place *after, struct fsm_place *out)
 {
 	struct fsm_place_iter it = { 0 };
 	int rc = open(&it, v, member, after);
@@ -385,7 +385,7 @@ static LUA_JUMPS int owned_step(lua_State *L)
 	const struct str member = check_name(L, lua_upvalueindex(2));
 	for (;;) {
 		struct fsm_place after = { .topic = check_name(L, lua_upvalueindex(3)),
-					   .partition = (uint32_t)lua_tointeger(L, lua_upvalueindex(4)) };
+			                   .partition = (uint32_t)lua_tointeger(L, lua_upvalueindex(4)) };
 		struct fsm_place at;
 		const int rc = place_behind(v, open_held, member, FSM_ROLE_OWNER, after.topic.len ? &after : NULL, &at);
 		check_read(L, rc);
@@ -511,11 +511,21 @@ static LUA_JUMPS int view_tostring(lua_State *L)
 static LUA_JUMPS void push_metatable(lua_State *L)
 {
 	static const luaL_Reg methods[] = {
-		{ "members", view_members }, { "member", view_member },           { "servers", view_servers },
-		{ "load", view_load },       { "counts", view_counts },           { "owned", view_owned },
-		{ "topic", view_topic },     { "topics", view_topics },           { "assignments", view_assignments },
-		{ "moves", view_moves },     { "assignment", view_assignment },   { "setting", view_setting },
-		{ "random", view_random },   { "log", view_log },                 { NULL, NULL },
+		{ "members", view_members },
+		{ "member", view_member },
+		{ "servers", view_servers },
+		{ "load", view_load },
+		{ "counts", view_counts },
+		{ "owned", view_owned },
+		{ "topic", view_topic },
+		{ "topics", view_topics },
+		{ "assignments", view_assignments },
+		{ "moves", view_moves },
+		{ "assignment", view_assignment },
+		{ "setting", view_setting },
+		{ "random", view_random },
+		{ "log", view_log },
+		{ NULL, NULL },
 	};
 	if (!luaL_newmetatable(L, VIEW_TYPE))
 		return;

@@ -46,7 +46,7 @@ struct cluster_view {
 	struct store_txn *txn;
 	const struct fsm_members *members;
 	raft_index index;
-	double now_s;        /* Unix seconds: of the decision */
+	double now_s; /* Unix seconds: of the decision */
 	struct str leader;
 	raft_term term;
 	double leader_for_s;
@@ -57,13 +57,13 @@ struct cluster_view {
 	const struct view_setting *settings;
 	size_t setting_count;
 	struct arena *scratch; /* of one method call: reset when the next begins */
-	struct buf *log;     /* what cluster:log wrote, a line each; NULL = thrown away */
-	struct sandbox *sb;  /* charged for what methods do; NULL in specs that call the view themselves */
-	struct rand rand;    /* cluster_view_open seeds it from the index */
+	struct buf *log;       /* what cluster:log wrote, a line each; NULL = thrown away */
+	struct sandbox *sb;    /* charged for what methods do; NULL in specs that call the view themselves */
+	struct rand rand;      /* cluster_view_open seeds it from the index */
 };
 
-/* Pushes the object and ties it to `v`, which outlives the object; seeds the dice from the index. The object has one user
- * value free for its maker. */
+/* Pushes the object and ties it to `v`, which outlives the object; seeds the dice from the index. The object has one
+ * user value free for its maker. */
 LUA_JUMPS void cluster_view_push(lua_State *L, struct cluster_view *v);
 struct cluster_view *cluster_view_at(lua_State *L, int index); /* NULL: no such object at this index */
 

@@ -9,7 +9,7 @@
 #include "node/node_internal.h"
 #include "sim.h"
 
-#define LOG_MAX 65536   /* entries of one run */
+#define LOG_MAX 65536 /* entries of one run */
 #define TERMS_MAX 65536
 
 static struct {
@@ -48,8 +48,9 @@ void check_applied(int node, const struct entry *entries, size_t n)
 			if (e->index > c.highest)
 				c.highest = e->index;
 		} else if (c.committed[e->index].hash != hash) {
-			world_fail("committed prefix changed: %s applies another entry at %" PRIu64 " (term %" PRIu64 ", was %" PRIu64 ")",
-				   w.nodes[node].name, e->index, e->term, c.committed[e->index].term);
+			world_fail("committed prefix changed: %s applies another entry at %" PRIu64 " (term %" PRIu64
+			           ", was %" PRIu64 ")",
+			           w.nodes[node].name, e->index, e->term, c.committed[e->index].term);
 		}
 	}
 }
@@ -85,20 +86,20 @@ void check_node(int node)
 	if (view.term >= TERMS_MAX)
 		world_fail("more terms than the simulator holds");
 	if (c.leader_of[view.term] && c.leader_of[view.term] != node + 1)
-		world_fail("two leaders in term %" PRIu64 ": %s and %s", view.term, w.nodes[c.leader_of[view.term] - 1].name,
-			   s->name);
+		world_fail("two leaders in term %" PRIu64 ": %s and %s", view.term,
+		           w.nodes[c.leader_of[view.term] - 1].name, s->name);
 	if (!c.leader_of[view.term]) {
 		c.leader_of[view.term] = (int8_t)(node + 1);
 		/* Leader completeness: it holds every entry that anybody applied. */
 		for (raft_index i = view.first_index; i && i <= c.highest; i++) {
 			if (c.committed[i].hash && raft_term_at(s->node->raft, i) != c.committed[i].term)
-				world_fail("%s leads term %" PRIu64 " without the committed entry %" PRIu64, s->name, view.term,
-					   i);
+				world_fail("%s leads term %" PRIu64 " without the committed entry %" PRIu64, s->name,
+				           view.term, i);
 		}
 	}
 	if (view.commit_index < view.applied_index)
 		world_fail("%s applied %" PRIu64 " beyond its commit index %" PRIu64, s->name, view.applied_index,
-			   view.commit_index);
+		           view.commit_index);
 }
 
 /* Applied is never ahead of the node's own durable log, and equal index means equal digest. */
@@ -121,8 +122,8 @@ void check_digest(int node)
 		c.committed[d.index].has_digest = true;
 		c.committed[d.index].digest = d.total;
 	} else if (c.committed[d.index].digest != d.total) {
-		world_fail("digests differ at index %" PRIu64 ": %s has %016" PRIx64 ", another %016" PRIx64, d.index, s->name,
-			   d.total, c.committed[d.index].digest);
+		world_fail("digests differ at index %" PRIu64 ": %s has %016" PRIx64 ", another %016" PRIx64, d.index,
+		           s->name, d.total, c.committed[d.index].digest);
 	}
 }
 
@@ -141,8 +142,8 @@ static void check_pair(const struct raft *a, const struct raft *b, int na, int n
 		i--;
 	for (; i >= lo && i > 0; i--) {
 		if (raft_term_at(a, i) != raft_term_at(b, i))
-			world_fail("log matching: %s and %s part at %" PRIu64 " and meet again above it", w.nodes[na].name,
-				   w.nodes[nb].name, i);
+			world_fail("log matching: %s and %s part at %" PRIu64 " and meet again above it",
+			           w.nodes[na].name, w.nodes[nb].name, i);
 	}
 }
 
@@ -178,8 +179,8 @@ bool check_converged(char *why, size_t cap)
 	for (int i = 0; i < w.plan.nodes; i++) {
 		const raft_index applied = fsm_applied_index(w.nodes[i].node->fsm);
 		if (lead.commit_index < lead.last_index || applied < lead.commit_index) {
-			snprintf(why, cap, "%s applied %" PRIu64 ", %s committed %" PRIu64 " of %" PRIu64, w.nodes[i].name, applied,
-				 w.nodes[leader].name, lead.commit_index, lead.last_index);
+			snprintf(why, cap, "%s applied %" PRIu64 ", %s committed %" PRIu64 " of %" PRIu64,
+			         w.nodes[i].name, applied, w.nodes[leader].name, lead.commit_index, lead.last_index);
 			return false;
 		}
 	}

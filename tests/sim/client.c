@@ -23,8 +23,8 @@ enum told { TOLD_NOTHING, TOLD_DONE, TOLD_MAYBE, TOLD_NO };
 
 struct made_topic {
 	enum told create;
-	int64_t acked;  /* retention_ms of the newest acknowledged alter */
-	int64_t tried;  /* of the newest alter that may have happened */
+	int64_t acked; /* retention_ms of the newest acknowledged alter */
+	int64_t tried; /* of the newest alter that may have happened */
 };
 
 enum op { OP_IDLE, OP_CREATE, OP_ALTER, OP_READ };
@@ -33,12 +33,12 @@ struct client {
 	int number;
 	struct queue *done;
 	enum op op;
-	int node;              /* where it went */
-	uint32_t generation;   /* of the operation: late answers are for nobody */
+	int node;            /* where it went */
+	uint32_t generation; /* of the operation: late answers are for nobody */
 	uint64_t began_us;
-	size_t topic;          /* of a create or an alter */
-	int64_t value;         /* of an alter */
-	raft_index floor;      /* of a read: every write acknowledged before it began is at or below its index */
+	size_t topic;     /* of a create or an alter */
+	int64_t value;    /* of an alter */
+	raft_index floor; /* of a read: every write acknowledged before it began is at or below its index */
 	struct made_topic topics[TOPICS_PER_CLIENT];
 	size_t topic_count;
 };
@@ -78,8 +78,9 @@ static void on_done(struct client *c, const struct node_completion *d)
 	world_trace("client %d op=%d code=%d index=%" PRIu64, c->number, c->op, d->code, d->index);
 	if (c->op == OP_READ) {
 		if (d->code == 0 && d->index < c->floor)
-			world_fail("client %d: read index %" PRIu64 " is below %" PRIu64 ", acknowledged before the read began",
-				   c->number, d->index, c->floor);
+			world_fail("client %d: read index %" PRIu64 " is below %" PRIu64
+			           ", acknowledged before the read began",
+			           c->number, d->index, c->floor);
 		c->op = OP_IDLE;
 	} else if (d->code == 0) {
 		settle(c, TOLD_DONE, d->index);
@@ -255,7 +256,8 @@ void client_start(void)
 	acked_index = 0;
 	acked_count = 0;
 	for (int i = 0; i < CLIENTS; i++) {
-		clients[i] = (struct client){ .number = i, .done = queue_new(64, sizeof(struct node_completion), NULL) };
+		clients[i] =
+		    (struct client){ .number = i, .done = queue_new(64, sizeof(struct node_completion), NULL) };
 		world_at(world_draw(100000), act, (uint64_t)i, 0, NULL);
 	}
 }
@@ -279,8 +281,8 @@ static void check_topic(const struct client *c, size_t topic, int node, struct s
 	if (record_read_json(&topic_type, found.record, a, &record, NULL, NULL) != 0)
 		world_fail("%s on %s does not read", name, w.nodes[node].name);
 	if (t->acked && record.retention_ms < t->acked)
-		world_fail("acknowledged write lost: %s was altered to %" PRId64 " and is %" PRId64 " on %s", name, t->acked,
-			   record.retention_ms, w.nodes[node].name);
+		world_fail("acknowledged write lost: %s was altered to %" PRId64 " and is %" PRId64 " on %s", name,
+		           t->acked, record.retention_ms, w.nodes[node].name);
 	struct fsm_owner o;
 	fsm_topic_owner(&found, 0, &o);
 	if (!str_is(o.owner, "n1"))

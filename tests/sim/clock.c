@@ -39,6 +39,6 @@ bool store_read_boot_id(char out[STORE_BOOT_ID_SIZE])
 {
 	const struct sim_node *n = w.current >= 0 ? &w.nodes[w.current] : NULL;
 	snprintf(out, STORE_BOOT_ID_SIZE, "%08x-0000-4000-8000-%012llx", n ? (unsigned)n->number : 0u,
-		 n ? (unsigned long long)n->boots : 0ull);
+	         n ? (unsigned long long)n->boots : 0ull);
 	return true;
 }

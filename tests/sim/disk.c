@@ -601,8 +601,8 @@ static void crash_file(struct file *f, int fd, enum disk_crash kind, struct rand
 	}
 }
 
-/* A file of which no name is known any more went with its last descriptor. Every changed file is open or named, so it is
- * reached through the node's directory tree, and through the hidden names of what was removed. */
+/* A file of which no name is known any more went with its last descriptor. Every changed file is open or named, so it
+ * is reached through the node's directory tree, and through the hidden names of what was removed. */
 struct walk {
 	int node;
 	enum disk_crash kind;
@@ -661,9 +661,7 @@ static void walk_tree(const struct walk *w, const char *dir)
 static void undo_dir_change(const struct dir_change *c)
 {
 	switch (c->kind) {
-	case DIR_CREATE:
-		real.unlink(c->a);
-		break;
+	case DIR_CREATE: real.unlink(c->a); break;
 	case DIR_RENAME:
 		real.rename(c->b, c->a);
 		if (c->backup)
@@ -676,7 +674,8 @@ static void undo_dir_change(const struct dir_change *c)
 	}
 }
 
-/* Names are kept in order up to some point, as a journal keeps them; everything a mute node did is behind that point. */
+/* Names are kept in order up to some point, as a journal keeps them; everything a mute node did is behind that point.
+ */
 static void crash_names(int node, enum disk_crash kind, struct rand *r)
 {
 	struct node_disk *n = &d.nodes[node];

@@ -1,9 +1,10 @@
 /* tests/sim/disk.h - a disk that forgets: interposed system calls that know what was synced and what was not.
  *
- * Every write goes through to the real file at once, since LMDB reads it through a map; beside it the old bytes are kept
- * until a sync makes the write durable. A process that is killed loses nothing (the kernel holds the pages); a power cut
- * undoes all that was not synced and then does again what the seed keeps of it, whole or torn. Creations, renames and
- * removals are held the same way until their directory is synced, and are lost from some point on, in order.
+ * Every write goes through to the real file at once, since LMDB reads it through a map; beside it the old bytes are
+ * kept until a sync makes the write durable. A process that is killed loses nothing (the kernel holds the pages); a
+ * power cut undoes all that was not synced and then does again what the seed keeps of it, whole or torn. Creations,
+ * renames and removals are held the same way until their directory is synced, and are lost from some point on, in
+ * order.
  *
  * A crash may strike at any effect: from then on the node is mute (disk_is_mute) until its turn unwinds. What it still
  * writes goes to the file, so that the code under test unwinds over a consistent picture, and is undone afterwards.

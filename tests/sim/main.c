@@ -89,7 +89,8 @@ static struct verdict collect(struct worker *k)
 	if (n != (ssize_t)sizeof(v)) {
 		v.failed = true;
 		if (WIFSIGNALED(status))
-			snprintf(v.why, sizeof(v.why), "died of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+			snprintf(v.why, sizeof(v.why), "died of signal %d (%s)", WTERMSIG(status),
+			         strsignal(WTERMSIG(status)));
 		else
 			snprintf(v.why, sizeof(v.why), "ended with status %d", WEXITSTATUS(status));
 	}
@@ -110,8 +111,8 @@ static struct worker *wait_any(struct worker *workers)
 }
 
 /* Runs seeds first..first+count-1; stops at the first failure if told to. Returns failures; *failing gets a seed. */
-static uint64_t run_seeds(uint64_t first, uint64_t count, const char *fault, bool stop, uint64_t *ran, uint64_t *failing,
-			  struct verdict *why)
+static uint64_t run_seeds(uint64_t first, uint64_t count, const char *fault, bool stop, uint64_t *ran,
+                          uint64_t *failing, struct verdict *why)
 {
 	struct worker workers[WORKERS] = { 0 };
 	uint64_t next = first;
@@ -208,21 +209,11 @@ static const struct {
 	const char *name;
 	uint64_t seed;
 } faults[] = {
-	{ "vote-not-persisted", 1 },
-	{ "commit-older-term", 1 },
-	{ "no-log-matching", 1 },
-	{ "no-up-to-date-check", 1 },
-	{ "ack-before-sync", 1 },
-	{ "apply-beyond-durable", 1 },
-	{ "stale-completion-taken", 1 },
-	{ "vote-before-durable", 1 },
-	{ "ack-before-durable", 1 },
-	{ "applied-ahead-of-effects", 1 },
-	{ "refusal-leaves-effects", 1 },
-	{ "torn-tail-accepted", 1 },
-	{ "damage-cut-off", 1 },
-	{ "prevote-counted-as-vote", 1 },
-	{ "read-before-noop", 1 },
+	{ "vote-not-persisted", 1 },       { "commit-older-term", 1 },       { "no-log-matching", 1 },
+	{ "no-up-to-date-check", 1 },      { "ack-before-sync", 1 },         { "apply-beyond-durable", 1 },
+	{ "stale-completion-taken", 1 },   { "vote-before-durable", 1 },     { "ack-before-durable", 1 },
+	{ "applied-ahead-of-effects", 1 }, { "refusal-leaves-effects", 1 },  { "torn-tail-accepted", 1 },
+	{ "damage-cut-off", 1 },           { "prevote-counted-as-vote", 1 }, { "read-before-noop", 1 },
 };
 
 static void run_faults(bool anew, struct tally *t)

@@ -23,8 +23,8 @@ struct link {
 	bool told_down;
 	char name[NET_NAME_MAX + 1];
 	char addr[NET_ADDR_MAX + 1];
-	int peer;             /* node behind addr; -1 = nobody has that address */
-	uint64_t generation;  /* moves with each life of the link: old frames and dials are stale */
+	int peer;            /* node behind addr; -1 = nobody has that address */
+	uint64_t generation; /* moves with each life of the link: old frames and dials are stale */
 };
 
 struct net_peers {
@@ -71,7 +71,7 @@ static void dial_later(struct net_peers *n, struct link *l)
 {
 	l->generation = ++generations;
 	world_at(DIAL_MIN_US + world_draw(DIAL_MAX_US - DIAL_MIN_US), dial, (uint64_t)n->node, l->generation,
-		 (void *)(uintptr_t)(l - n->links));
+	         (void *)(uintptr_t)(l - n->links));
 }
 
 static struct link *live_link(struct net_peers *n, uint64_t generation, void *slot)
@@ -89,8 +89,8 @@ static void dial(uint64_t node, uint64_t generation, void *p)
 	w.current = (int)node;
 	l->peer = node_at(l->addr);
 	struct net_peers *to = l->peer >= 0 && can_reach(n->node, l->peer) ? net_of(l->peer) : NULL;
-	const bool same_cluster = to && (!to->self.cluster_id || !n->self.cluster_id ||
-					 to->self.cluster_id == n->self.cluster_id);
+	const bool same_cluster =
+	    to && (!to->self.cluster_id || !n->self.cluster_id || to->self.cluster_id == n->self.cluster_id);
 	if (!same_cluster) {
 		/* A dead process' kernel refuses; a cut swallows. */
 		tell_down(n, l, l->peer >= 0 && can_reach(n->node, l->peer) && !to);
@@ -273,7 +273,7 @@ static void break_links_to(int node, uint64_t delay_us)
 			struct link *l = &n->links[k];
 			if (l->used && l->up && l->peer == node)
 				world_at(delay_us + world_draw(2000), break_link, (uint64_t)i, l->generation,
-					 (void *)(uintptr_t)k);
+				         (void *)(uintptr_t)k);
 		}
 	}
 }
@@ -290,7 +290,8 @@ void net_breathe(void)
 		for (int k = 0; n && k < LINKS_MAX; k++) {
 			struct link *l = &n->links[k];
 			if (l->used && l->up && l->peer >= 0 && !can_reach(from, l->peer))
-				world_at(TCP_TIMEOUT_US, break_link, (uint64_t)from, l->generation, (void *)(uintptr_t)k);
+				world_at(TCP_TIMEOUT_US, break_link, (uint64_t)from, l->generation,
+				         (void *)(uintptr_t)k);
 		}
 	}
 }

@@ -1,9 +1,10 @@
-/* tests/sim/sim.h - node-years from a seed: real raft, wal, fsm on LMDB and node driver, over a faked clock, network and disk.
+/* tests/sim/sim.h - node-years from a seed: real raft, wal, fsm on LMDB and node driver, over a faked clock, network
+ * and disk.
  *
- * One thread, one process per seed. The world holds the nodes and a queue of events in virtual time; each event runs one
- * turn of one node's thread, delivers one frame, lets a client act or a fault strike. The seed decides the order, the
- * delays and the faults, so the same seed gives the same trace. A safety phase comes first, then the network heals, all
- * nodes are started, and everything must converge within a bound.
+ * One thread, one process per seed. The world holds the nodes and a queue of events in virtual time; each event runs
+ * one turn of one node's thread, delivers one frame, lets a client act or a fault strike. The seed decides the order,
+ * the delays and the faults, so the same seed gives the same trace. A safety phase comes first, then the network heals,
+ * all nodes are started, and everything must converge within a bound.
  *
  *   disk.c   the disk that forgets            net.c     links, delay, loss, partitions (links instead of src/net)
  *   clock.c  virtual time (instead of base/clock.c, rand_secure.c, store/bootid.c)
@@ -19,40 +20,40 @@
 #include "base/entry.h"
 #include "base/err.h"
 #include "base/rand.h"
-#include "node/node.h"
 #include "disk.h"
+#include "node/node.h"
 
 #define SIM_NODES_MAX DISK_NODES_MAX
 
 /* What the seed drew for this run. */
 struct sim_plan {
 	uint64_t seed;
-	int nodes;                /* 3..5 */
-	uint64_t safety_ms;       /* virtual length of the first phase */
-	uint32_t loss_per_mille;  /* frames lost */
-	uint32_t dup_per_mille;   /* frames doubled */
-	uint64_t delay_max_us;    /* each frame's own: later ones may overtake */
-	uint64_t disk_max_us;     /* how long the log thread takes for a turn */
+	int nodes;               /* 3..5 */
+	uint64_t safety_ms;      /* virtual length of the first phase */
+	uint32_t loss_per_mille; /* frames lost */
+	uint32_t dup_per_mille;  /* frames doubled */
+	uint64_t delay_max_us;   /* each frame's own: later ones may overtake */
+	uint64_t disk_max_us;    /* how long the log thread takes for a turn */
 	uint64_t apply_max_us;
-	uint64_t crash_every_ms;  /* mean time between crashes; 0 = none */
-	uint64_t split_every_ms;  /* mean time between partitions; 0 = none */
-	uint64_t pause_every_ms;  /* mean time between pauses of a node; 0 = none */
-	uint32_t power_per_cent;  /* of crashes: power cuts */
-	uint64_t write_every_us;  /* mean time between writes of a client */
+	uint64_t crash_every_ms; /* mean time between crashes; 0 = none */
+	uint64_t split_every_ms; /* mean time between partitions; 0 = none */
+	uint64_t pause_every_ms; /* mean time between pauses of a node; 0 = none */
+	uint32_t power_per_cent; /* of crashes: power cuts */
+	uint64_t write_every_us; /* mean time between writes of a client */
 };
 
 struct sim_node {
-	int number;               /* 0.. */
-	char name[8];             /* "n1" */
+	int number;   /* 0.. */
+	char name[8]; /* "n1" */
 	char addr[32];
 	char dir[300];
-	struct node *node;        /* NULL while down */
+	struct node *node; /* NULL while down */
 	struct net_peers *net;
 	struct pool *pool;
-	bool ever_configured;     /* was seen with a configuration: from then on it is a member of the cluster */
-	uint64_t boots;           /* starts after a power cut: what the boot id is made of */
-	uint64_t run;             /* starts: old events of an earlier run are stale */
-	uint64_t turn_at_us[3];   /* when a turn is scheduled: consensus, log, apply; 0 = not */
+	bool ever_configured;   /* was seen with a configuration: from then on it is a member of the cluster */
+	uint64_t boots;         /* starts after a power cut: what the boot id is made of */
+	uint64_t run;           /* starts: old events of an earlier run are stale */
+	uint64_t turn_at_us[3]; /* when a turn is scheduled: consensus, log, apply; 0 = not */
 	uint64_t paused_until_us;
 	int64_t wall_skew_ms;
 };
@@ -62,11 +63,11 @@ struct sim_world {
 	struct rand rand;
 	uint64_t now_us;
 	struct sim_node nodes[SIM_NODES_MAX];
-	int current;              /* whose code runs; -1 = the world's own */
-	bool healing;             /* second phase: no more faults */
+	int current;                            /* whose code runs; -1 = the world's own */
+	bool healing;                           /* second phase: no more faults */
 	bool cut[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames from row to column are lost */
-	uint64_t trace_hash;      /* over everything that happened, in order */
-	bool verbose;             /* print the trace */
+	uint64_t trace_hash;                    /* over everything that happened, in order */
+	bool verbose;                           /* print the trace */
 	bool failed;
 	char failure[512];
 };
@@ -80,7 +81,7 @@ bool world_is_up(int node);
 /* One line of the trace: hashed always, printed when verbose. */
 void world_trace(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* A rule is broken: the run ends with this sentence. Does not return to the event. */
-void world_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
+_Noreturn void world_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 uint64_t world_draw(uint64_t n); /* uniform in 0..n-1 */
 
 /* Events: `run` is called at now + delay_us with these arguments. */
@@ -91,8 +92,8 @@ void world_at(uint64_t delay_us, world_event run, uint64_t a, uint64_t b, void *
 
 void net_reset(void);
 void net_node_up(int node);
-void net_node_down(int node);   /* its links break; peers hear of it */
-void net_breathe(void);         /* after a change of cuts or lives: dials that can succeed are tried */
+void net_node_down(int node); /* its links break; peers hear of it */
+void net_breathe(void);       /* after a change of cuts or lives: dials that can succeed are tried */
 
 /* ---- client.c ---- */
 
@@ -105,11 +106,11 @@ void client_check_end(void);     /* every acknowledged write is on every node; n
 
 void check_reset(void);
 void check_applied(int node, const struct entry *entries, size_t n);
-void check_node(int node);       /* after each turn of its consensus thread */
-void check_digest(int node);     /* after each turn of its apply thread */
-void check_logs(void);           /* log matching over all pairs */
+void check_node(int node);                   /* after each turn of its consensus thread */
+void check_digest(int node);                 /* after each turn of its apply thread */
+void check_logs(void);                       /* log matching over all pairs */
 bool check_converged(char *why, size_t cap); /* all nodes up, one leader, everything committed applied, equal digests */
-raft_index check_committed(void); /* highest index that anybody applied */
+raft_index check_committed(void);            /* highest index that anybody applied */
 
 /* ---- main.c ---- */
 

@@ -17,7 +17,7 @@
 
 #define HEAL_BOUND_MS 30000 /* of virtual time: what a healed cluster may take to converge */
 #define POOL_EVERY_US 3000
-#define WATCH_EVERY 64      /* events between two looks at all logs */
+#define WATCH_EVERY 64 /* events between two looks at all logs */
 
 struct sim_world w;
 
@@ -140,30 +140,25 @@ static void schedule(struct sim_node *s, int which, uint64_t at_us)
 	if (s->turn_at_us[which] && s->turn_at_us[which] <= at_us)
 		return;
 	s->turn_at_us[which] = at_us;
-	world_at(at_us > w.now_us ? at_us - w.now_us : 0, turn, (uint64_t)s->number, (s->run << 2) | (uint64_t)which, NULL);
+	world_at(at_us > w.now_us ? at_us - w.now_us : 0, turn, (uint64_t)s->number, (s->run << 2) | (uint64_t)which,
+	         NULL);
 }
 
 static struct wake *wake_of(struct sim_node *s, int which)
 {
 	switch (which) {
-	case TURN_CONSENSUS:
-		return node_wake(s->node);
-	case TURN_LOG:
-		return node_log_wake(s->node);
-	default:
-		return node_apply_wake(s->node);
+	case TURN_CONSENSUS: return node_wake(s->node);
+	case TURN_LOG: return node_log_wake(s->node);
+	default: return node_apply_wake(s->node);
 	}
 }
 
 static uint64_t latency_us(int which)
 {
 	switch (which) {
-	case TURN_CONSENSUS:
-		return 5 + world_draw(100);
-	case TURN_LOG:
-		return 50 + world_draw(w.healing ? 500 : w.plan.disk_max_us + 1);
-	default:
-		return 20 + world_draw(w.healing ? 500 : w.plan.apply_max_us + 1);
+	case TURN_CONSENSUS: return 5 + world_draw(100);
+	case TURN_LOG: return 50 + world_draw(w.healing ? 500 : w.plan.disk_max_us + 1);
+	default: return 20 + world_draw(w.healing ? 500 : w.plan.apply_max_us + 1);
 	}
 }
 
@@ -238,12 +233,8 @@ static void run_turn(struct sim_node *s, int which)
 	bool more = false;
 	wake_clear(wake);
 	switch (which) {
-	case TURN_CONSENSUS:
-		consensus_turn(s);
-		break;
-	case TURN_LOG:
-		more = turns_of(s, node_log_turn);
-		break;
+	case TURN_CONSENSUS: consensus_turn(s); break;
+	case TURN_LOG: more = turns_of(s, node_log_turn); break;
 	default:
 		more = turns_of(s, node_apply_turn);
 		if (!disk_is_mute(s->number))

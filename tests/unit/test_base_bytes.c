@@ -41,8 +41,8 @@ static void test_decimal_is_strict(void **state)
 	int64_t i;
 	assert_true(u64_parse(STR_LIT("18446744073709551615"), &u));
 	assert_true(u == UINT64_MAX);
-	static const char *const bad[] = { "", "18446744073709551616", "00", "01", "+1", "-1", " 1", "1 ", "1a",
-					   "99999999999999999999" };
+	static const char *const bad[] = { "",   "18446744073709551616", "00", "01", "+1", "-1", " 1", "1 ",
+		                           "1a", "99999999999999999999" };
 	for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++)
 		assert_false(u64_parse(str_of(bad[k]), &u));
 	assert_true(i64_parse(STR_LIT("-9223372036854775808"), &i));
@@ -77,7 +77,11 @@ static bool utf8_oracle(const uint8_t *p, size_t len)
 	for (size_t i = 0; i < len;) {
 		static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
 		const uint8_t c = p[i++];
-		const unsigned more = c < 0x80 ? 0 : (c & 0xe0) == 0xc0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : (c & 0xf8) == 0xf0 ? 3 : 9;
+		const unsigned more = c < 0x80             ? 0
+		                      : (c & 0xe0) == 0xc0 ? 1
+		                      : (c & 0xf0) == 0xe0 ? 2
+		                      : (c & 0xf8) == 0xf0 ? 3
+		                                           : 9;
 		if (more == 9 || len - i < more)
 			return false;
 		uint32_t v = more == 0 ? c : c & (0x3fu >> more);
@@ -106,7 +110,8 @@ static void test_utf8_agrees_with_the_slow_decoder(void **state)
 	rand_seed(&r, 7);
 	for (int k = 0; k < 300000; k++) {
 		/* Lead bytes and edges are likelier than chance would make them. */
-		static const uint8_t edges[] = { 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc1, 0xc2, 0xe0, 0xed, 0xf0, 0xf4, 0xf5 };
+		static const uint8_t edges[] = { 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc1,
+			                         0xc2, 0xe0, 0xed, 0xf0, 0xf4, 0xf5 };
 		for (size_t i = 0; i < 4; i++)
 			b[i] = rand_below(&r, 2) ? edges[rand_below(&r, sizeof(edges))] : (uint8_t)rand_u64(&r);
 		assert_int_equal(utf8_valid(b, 4), utf8_oracle(b, 4));

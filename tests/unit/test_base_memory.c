@@ -132,12 +132,9 @@ static void test_slab_refuses_the_impossible(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_buf_grows_and_keeps),
-		cmocka_unit_test(test_buf_writes_numbers),
-		cmocka_unit_test(test_buf_consumes_the_front),
-		cmocka_unit_test(test_arena_gives_separate_memory),
-		cmocka_unit_test(test_arena_takes_large_requests),
-		cmocka_unit_test(test_slab_counts_its_holders),
+		cmocka_unit_test(test_buf_grows_and_keeps),         cmocka_unit_test(test_buf_writes_numbers),
+		cmocka_unit_test(test_buf_consumes_the_front),      cmocka_unit_test(test_arena_gives_separate_memory),
+		cmocka_unit_test(test_arena_takes_large_requests),  cmocka_unit_test(test_slab_counts_its_holders),
 		cmocka_unit_test(test_slab_refuses_the_impossible),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

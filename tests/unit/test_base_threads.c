@@ -1,4 +1,5 @@
-/* Queues, wake-ups, the work pool and the log under real threads: nothing lost, nothing doubled, nobody sleeps for ever. */
+/* Queues, wake-ups, the work pool and the log under real threads: nothing lost, nothing doubled, nobody sleeps for
+ * ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

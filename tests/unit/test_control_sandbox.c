@@ -59,7 +59,8 @@ static void test_allowed_functions_work(void **state)
 	gives_value("return tostring(string.match('orders', '*x*'))", "false");
 	gives_value("return tostring(string.match('aab', 'a?b'))", "true");
 	gives_value("local t = {3, 1, 2}; table.sort(t); return table.concat(t, ',')", "1,2,3");
-	gives_value("local t = {1, 2, 3}; table.insert(t, 2, 9); table.remove(t, 1); return table.concat(t, ',')", "9,2,3");
+	gives_value("local t = {1, 2, 3}; table.insert(t, 2, 9); table.remove(t, 1); return table.concat(t, ',')",
+	            "9,2,3");
 	gives_value("return select('#', table.unpack({1, 2, 3})) .. ''", "3");
 	gives_value("return tostring(pcall(error, 'x'))", "false");
 	gives_value("local ok, e = pcall(error, {a = 1}); return e.a .. ''", "1");
@@ -74,14 +75,15 @@ static void test_pairs_has_an_order(void **state)
 {
 	(void)state;
 	gives_value("local o = {} for k in pairs({z = 1, a = 1, [true] = 1, [2] = 1, [1.5] = 1, m = 1}) do "
-		     "o[#o + 1] = tostring(k) end return table.concat(o, ' ')",
-		     "1.5 2 a m z true");
+	            "o[#o + 1] = tostring(k) end return table.concat(o, ' ')",
+	            "1.5 2 a m z true");
 	gives_value("local t, o = {c = 1, a = 2, b = 3}, {} for k, v in pairs(t) do t[k] = nil o[#o + 1] = k .. v end "
-		     "return table.concat(o) .. tostring(next(t))",
-		     "a2b3c1nil");
-	gives_value("local t, k, o = {b = 1, a = 1, [3] = 1}, nil, {} repeat k = next(t, k) o[#o + 1] = tostring(k) until not k "
-		     "return table.concat(o, ' ')",
-		     "3 a b nil");
+	            "return table.concat(o) .. tostring(next(t))",
+	            "a2b3c1nil");
+	gives_value("local t, k, o = {b = 1, a = 1, [3] = 1}, nil, {} repeat k = next(t, k) o[#o + 1] = tostring(k) "
+	            "until not k "
+	            "return table.concat(o, ' ')",
+	            "3 a b nil");
 	gives_fault("for k in pairs({[{}] = 1}) do end", SANDBOX_FAULT_LOAD, "no order");
 }
 
@@ -89,21 +91,23 @@ static void test_pairs_has_an_order(void **state)
 static void test_f41_nothing_else_is_reachable(void **state)
 {
 	(void)state;
-	static const char *const names[] = { "os",     "io",       "debug",        "load",   "loadstring", "dofile",
-					     "rawset", "rawget",   "setmetatable", "_G",     "coroutine",  "xpcall",
-					     "print",  "package",  "getmetatable", "utf8",   "collectgarbage", "loadfile",
-					     "warn",   "rawequal", "rawlen" };
+	static const char *const names[] = { "os",     "io",       "debug",        "load", "loadstring",     "dofile",
+		                             "rawset", "rawget",   "setmetatable", "_G",   "coroutine",      "xpcall",
+		                             "print",  "package",  "getmetatable", "utf8", "collectgarbage", "loadfile",
+		                             "warn",   "rawequal", "rawlen" };
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char source[64];
 		snprintf(source, sizeof(source), "return %s", names[i]);
 		gives_fault(source, SANDBOX_FAULT_LOAD, "no global");
 	}
-	static const char *const members[] = { "string.dump", "string.gsub",  "string.gmatch",   "string.pack", "string.unpack",
-					       "math.random", "table.move",   "math.randomseed", "table.pack",  "('').gsub",
-					       "('').dump",   "('').reverse", "_ENV.os",         "_ENV._ENV" };
+	static const char *const members[] = { "string.dump",   "string.gsub", "string.gmatch", "string.pack",
+		                               "string.unpack", "math.random", "table.move",    "math.randomseed",
+		                               "table.pack",    "('').gsub",   "('').dump",     "('').reverse",
+		                               "_ENV.os",       "_ENV._ENV" };
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		char source[160];
-		snprintf(source, sizeof(source), "return tostring(select(2, pcall(function() return %s end)))", members[i]);
+		snprintf(source, sizeof(source), "return tostring(select(2, pcall(function() return %s end)))",
+		         members[i]);
 		char out[256];
 		struct sandbox_fault fault;
 		assert_int_equal(run(source, out, sizeof(out), &fault), 0);
@@ -133,7 +137,8 @@ static void test_f39_f40_budget_ends_every_run(void **state)
 		"local s = ('a'):rep(60000) while true do string.find(s, 'aaab') end",
 		"local s = ('a'):rep(60000) return string.match(s, '*' .. ('a'):rep(30000) .. 'b')",
 		"local t = {} for i = 1, 1e9 do t[i % 1000] = i pcall(table.sort, t, function() return true end) end",
-		"local t = {} for i = 1, 20000 do t[i] = -i end while true do table.sort(t) table.sort(t, function(a, b) return a > b end) end",
+		"local t = {} for i = 1, 20000 do t[i] = -i end while true do table.sort(t) table.sort(t, function(a, "
+		"b) return a > b end) end",
 		"local t = {} for i = 1, 10000 do t[i] = i end while true do table.insert(t, 1, 0) end",
 		"local t = {} for i = 1, 3000 do t[i] = i end while true do select('#', table.unpack(t)) end",
 		"local t = {} for i = 1, 9000 do t['k' .. i] = i end while true do for k in pairs(t) do break end end",
@@ -165,7 +170,8 @@ static void test_f39_absurd_sizes_are_refused(void **state)
 	gives_fault("return table.unpack({}, 1, 1e7)", SANDBOX_FAULT_LOAD, "too many");
 	gives_fault("return table.unpack({}, math.mininteger, math.maxinteger)", SANDBOX_FAULT_LOAD, "too many");
 	gives_fault("return table.concat({}, '', 1, math.maxinteger)", SANDBOX_FAULT_LOAD, "nil");
-	gives_fault("local t = {5, 3, 1, 4, 2, 9, 8} table.sort(t, function() return true end)", SANDBOX_FAULT_LOAD, "");
+	gives_fault("local t = {5, 3, 1, 4, 2, 9, 8} table.sort(t, function() return true end)", SANDBOX_FAULT_LOAD,
+	            "");
 }
 
 /* F42: deep recursion in Lua and through protected calls ends in an error, not in the C stack. */
@@ -174,8 +180,8 @@ static void test_f42_recursion_is_bounded(void **state)
 	(void)state;
 	gives_fault("local function f(n) return 1 + f(n + 1) end return f(1)", SANDBOX_FAULT_BUDGET, "budget");
 	gives_value("local depth = 0 local function f() depth = depth + 1 local ok = pcall(f) return ok end f() "
-		     "return tostring(depth > 100 and depth < 300)",
-		     "true");
+	            "return tostring(depth > 100 and depth < 300)",
+	            "true");
 	char source[8192];
 	memset(source, '(', sizeof(source) - 1);
 	source[sizeof(source) - 1] = '\0';
@@ -189,7 +195,7 @@ static void test_f42_memory_is_capped(void **state)
 	struct sandbox *sb = sandbox_new(&small_budget, NULL);
 	struct sandbox_fault fault;
 	assert_int_equal(sandbox_load(sb, "t.lua", STR_LIT("local t = {} for i = 1, 1e9 do t[i] = {} end"), &fault),
-			 ERR_INVALID);
+	                 ERR_INVALID);
 	assert_int_equal(fault.kind, SANDBOX_FAULT_BUDGET);
 	assert_true(sandbox_peak_bytes(sb) <= small_budget.memory);
 	sandbox_free(sb);
@@ -242,7 +248,8 @@ static void test_require_loads_modules(void **state)
 		const char *want; /* NULL: must fail with `part` */
 		const char *part;
 	} cases[] = {
-		{ "local r = require 'lib.racks' return r.of('1') .. tostring(require 'lib.racks' == r)", "r1true", NULL },
+		{ "local r = require 'lib.racks' return r.of('1') .. tostring(require 'lib.racks' == r)", "r1true",
+		  NULL },
 		{ "return require 'lib.loop'", NULL, "requires itself" },
 		{ "return require 'lib.broken'", NULL, "lib.broken:1:" },
 		{ "return require 'lib.none'", NULL, "no module" },

@@ -244,9 +244,7 @@ static void stop_applying(struct node *n, const struct err *e)
 	          failed->kind == ENTRY_COMMAND ? entry_max_type(failed->data, failed->len) : 0, n->o.build, e->msg,
 	          e->code == ERR_VERSION ? "start the release the cluster runs" : "mend the disk, then start again");
 	atomic_store_explicit(&n->apply_failed, true, memory_order_release);
-	want_turn_at(n, 0);
-	while (a->first)
-		finish_one(a, NULL);
+	want_turn_at(n, 0); /* what is in hand is answered by the next turn, which finds the thread stopped */
 	wake_signal(&n->wake);
 }
 

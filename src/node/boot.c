@@ -9,7 +9,7 @@
  *   trusted, within the log     some               keep it; what it already holds is not applied again
  *   not trusted, or absent      some               set aside, rebuild it from the log
  *
- * Raft state is a log, or a term that was seen. Not trusted (store/mark.h) is never opened, not even to look, and
+ * Raft state is a log that was made, whatever it holds. Not trusted (store/mark.h) is never opened, not even to look, and
  * counts as "holds anything". Whatever refuses does so before it has changed a file. */
 #include "node/node_internal.h"
 
@@ -237,8 +237,8 @@ static int refuse_older_log(const struct node *n, const struct found *f, struct 
 	    n->o.data_dir, f->applied, f->log.last_index);
 }
 
-/* Before the log is opened, since opening makes one. A log that was made and holds nothing yet is Raft state too: a node
- * that lost its power before its first entry is not one whose log was taken away. */
+/* Before the log is opened, since opening makes one. A log that was made and holds nothing yet is Raft state too: a
+ * node that lost its power before its first entry is not one whose log was taken away. */
 static int look_for_raft_state(const struct node *n, struct found *f, struct err *e)
 {
 	char dir[NODE_DIR_PATH_MAX + 8];

@@ -402,7 +402,19 @@ static void world_turn_threads(struct world *w, size_t i)
 		;
 }
 
-static void world_step(struct world *w)
+/* One delivery and one turn for everybody, without moving time. */
+static void world_round(struct world *w)
+{
+	world_deliver(w);
+	for (size_t i = 0; i < w->count; i++) {
+		if (!w->nodes[i].node || w->nodes[i].frozen)
+			continue;
+		(void)node_turn(w->nodes[i].node, world_mono_ms);
+		world_turn_threads(w, i);
+	}
+}
+
+static void world_advance(struct world *w)
 {
 	world_mono_ms += WORLD_STEP_MS;
 	world_wall_ms += WORLD_STEP_MS;
@@ -410,15 +422,13 @@ static void world_step(struct world *w)
 		if (w->nodes[i].node)
 			world_pump_links(w, i);
 	}
-	for (int round = 0; round < 4; round++) {
-		world_deliver(w);
-		for (size_t i = 0; i < w->count; i++) {
-			if (!w->nodes[i].node || w->nodes[i].frozen)
-				continue;
-			(void)node_turn(w->nodes[i].node, world_mono_ms);
-			world_turn_threads(w, i);
-		}
-	}
+}
+
+static void world_step(struct world *w)
+{
+	world_advance(w);
+	for (int round = 0; round < 4; round++)
+		world_round(w);
 }
 
 static void world_run(struct world *w, uint64_t ms)

@@ -161,6 +161,18 @@ static void test_kill_loses_nothing(void **state)
 	}
 }
 
+/* Power lost between the first start and the first entry: an empty log that was made is no log that was taken away. */
+static void test_start_that_wrote_nothing_yet(void **state)
+{
+	struct world *w = *state;
+	world_start(w, 0);
+	world_stop(w, 0);
+	assert_true(exists(in_dir(w, "fsm.mdb")));
+	(void)unlink(in_dir(w, "fsm.mark"));
+	start_leader(w);
+	world_create(w, 0, "a");
+}
+
 /* A file nobody vouches for is set aside unopened and rebuilt from the log, to the same bytes. */
 static void test_untrusted_file_is_rebuilt(void **state)
 {
@@ -415,12 +427,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		TEST(test_restart_keeps_everything),    TEST(test_kill_loses_nothing),
-		TEST(test_untrusted_file_is_rebuilt),   TEST(test_locked_directory_is_refused),
-		TEST(test_other_identity_is_refused),   TEST(test_damaged_identity_is_refused),
-		TEST(test_data_without_log_is_refused), TEST(test_data_without_log_is_set_aside_to_join),
-		TEST(test_older_log_is_refused),        TEST(test_damaged_log_is_refused),
-		TEST(test_bad_options_are_refused),     TEST(test_leftovers_are_removed),
+		TEST(test_restart_keeps_everything),
+		TEST(test_kill_loses_nothing),
+		TEST(test_start_that_wrote_nothing_yet),
+		TEST(test_untrusted_file_is_rebuilt),
+		TEST(test_locked_directory_is_refused),
+		TEST(test_other_identity_is_refused),
+		TEST(test_damaged_identity_is_refused),
+		TEST(test_data_without_log_is_refused),
+		TEST(test_data_without_log_is_set_aside_to_join),
+		TEST(test_older_log_is_refused),
+		TEST(test_damaged_log_is_refused),
+		TEST(test_bad_options_are_refused),
+		TEST(test_leftovers_are_removed),
 		TEST(test_modes_are_private),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "tests/unit/node_trio.h"
 
 #include "base/rand.h"
+#include "node/wire.h"
 
 /* ---- the beginning of a cluster ---- */
 
@@ -16,12 +17,66 @@ static void test_bootstrap_waits_for_all(void **state)
 	assert_false(world_status(w, 0).configured || world_status(w, 1).configured);
 	assert_true(world_logged("n3: no answer"));
 	world_start(w, 2);
+	world_until(w, world_status(w, 0).configured);
+	/* Nobody has a member row yet, so nobody is known to know any entry type. */
+	assert_int_equal(world_status(w, 0).cluster_min_type, 0);
 	world_until(w, world_leader(w) < WORLD_NODES && all_registered(w));
 	for (size_t i = 1; i < 3; i++) {
 		assert_true(world_status(w, i).cluster_id == world_status(w, 0).cluster_id);
 		assert_int_equal(world_status(w, i).conf.count, 3);
 	}
 	expect_equal_states(w);
+}
+
+/* An answer counts for its own round only: what somebody said of itself earlier proves nothing now. */
+static void test_bootstrap_ignores_late_answers(void **state)
+{
+	struct world *w = *state;
+	world_start(w, 0);
+	world_start(w, 1);
+	world_run(w, 1200);
+	struct net_hello third = { .incarnation = 333, .name = "n3", .addr = "127.0.0.1:7003", .empty = true };
+	struct wire_probe_reply late = { .round = 1, .empty = true, .addr = STR_LIT("127.0.0.1:7003") };
+	struct wire_out o = { 0 };
+	size_t count;
+	wire_put_record(&o, &wire_probe_reply_type, &late);
+	for (int i = 0; i < 400; i++) {
+		world_post(w, 0, &third, WIRE_PROBE_REPLY, slab_from(wire_pieces(&o, &count)->p, o.head.len));
+		world_step(w);
+	}
+	wire_out_fini(&o);
+	assert_false(world_status(w, 0).configured);
+}
+
+/* Once a cluster that another node began has told it of itself, a node begins none, also after a restart. */
+static void test_told_of_a_cluster_it_begins_none(void **state)
+{
+	struct world *w = *state;
+	world_start(w, 0);
+	world_run(w, 100);
+	struct net_hello stranger = { .cluster_id = 77, .incarnation = 333, .name = "z", .addr = "127.0.0.1:7999" };
+	const struct raft_msg m = { .type = RAFT_MSG_PREVOTE,
+		                    .from = 333,
+		                    .to = w->nodes[0].net.self.incarnation,
+		                    .term = 9,
+		                    .index = 5,
+		                    .log_term = 8 };
+	struct wire_out o = { 0 };
+	size_t count;
+	wire_put_msg(&o, 77, &m);
+	world_post(w, 0, &stranger, WIRE_RAFT, slab_from(wire_pieces(&o, &count)->p, o.head.len));
+	wire_out_fini(&o);
+	world_run(w, 100);
+	assert_int_equal(world_status(w, 0).cluster_id, 77);
+	world_start(w, 1);
+	world_start(w, 2);
+	world_run(w, 3000);
+	assert_false(world_status(w, 0).configured);
+	world_stop(w, 0);
+	world_start(w, 0);
+	world_run(w, 3000);
+	assert_int_equal(world_status(w, 0).cluster_id, 77);
+	assert_false(world_status(w, 0).configured || world_status(w, 1).configured);
 }
 
 /* A round in which one holds a configuration never begins a second cluster: the wiped one only waits (F12, F14). */
@@ -329,6 +384,48 @@ static void test_new_leader_is_current_only_after_its_noop(void **state)
 	assert_true(world_has_topic(w, winner, "t19"));
 }
 
+/* At the very moment of winning nothing of the new term is committed, and the replica is not called current, however
+ * well its indexes agree with each other (F30). */
+static void test_election_proves_the_log_only(void **state)
+{
+	struct world *w = *state;
+	const size_t leader = start_three(w);
+	const raft_index last = world_create(w, leader, "a");
+	world_until(w, all_applied(w, last));
+	world_stop(w, leader);
+	size_t winner = WORLD_NODES;
+	for (int step = 0; winner == WORLD_NODES && step < 4000; step++) {
+		if (step % 4 == 0)
+			world_advance(w);
+		world_round(w);
+		winner = world_leader(w);
+	}
+	assert_true(winner < WORLD_NODES);
+	const struct node_status s = world_status(w, winner);
+	assert_true(s.commit_index < s.term_start && world_applied(w, winner) >= s.commit_index);
+	assert_false(node_is_caught_up(w->nodes[winner].node, NULL, 0));
+	world_until(w, node_is_caught_up(w->nodes[winner].node, NULL, 0));
+}
+
+/* A node whose own consensus thread stands still knows a leader and a commit index, and is current no longer. */
+static void test_old_contact_is_no_contact(void **state)
+{
+	struct world *w = *state;
+	const size_t leader = start_three(w);
+	const size_t follower = other_than(w, leader, leader);
+	world_create(w, leader, "a");
+	world_until(w, node_is_caught_up(w->nodes[follower].node, NULL, 0));
+	w->nodes[follower].frozen = true;
+	world_run(w, 4000);
+	assert_true(node_is_caught_up(w->nodes[follower].node, NULL, 0));
+	world_run(w, 2000);
+	char why[200];
+	assert_false(node_is_caught_up(w->nodes[follower].node, why, sizeof(why)));
+	assert_non_null(strstr(why, "no contact with the leader for"));
+	w->nodes[follower].frozen = false;
+	world_until(w, node_is_caught_up(w->nodes[follower].node, NULL, 0));
+}
+
 /* A follower without the leader's word is not current: not at start, not 5 s after the last contact. */
 static void test_contact_makes_current(void **state)
 {
@@ -356,6 +453,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, trio_setup, trio_teardown)
 		TEST(test_bootstrap_waits_for_all),
+		TEST(test_bootstrap_ignores_late_answers),
+		TEST(test_told_of_a_cluster_it_begins_none),
 		TEST(test_wiped_node_begins_nothing),
 		TEST(test_unnamed_node_never_begins),
 		TEST(test_bootstrap_survives_crashes),
@@ -370,6 +469,8 @@ int main(void)
 		TEST(test_stop_hands_over),
 		TEST(test_transfer_by_name),
 		TEST(test_new_leader_is_current_only_after_its_noop),
+		TEST(test_election_proves_the_log_only),
+		TEST(test_old_contact_is_no_contact),
 		TEST(test_contact_makes_current),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

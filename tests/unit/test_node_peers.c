@@ -96,12 +96,11 @@ static void test_hostile_frames_change_nothing(void **state)
 	const size_t victim = other_than(w, leader, leader);
 	const struct node_status s = world_status(w, victim);
 	struct wire_out o = { 0 };
-	struct raft_msg m = { .type = RAFT_MSG_VOTE,
+	/* What a new leader of a far term would say: believed, it changes the term at once. */
+	struct raft_msg m = { .type = RAFT_MSG_APPEND,
 		              .from = s.conf.servers[leader].id,
 		              .to = s.conf.servers[victim].id,
-		              .term = s.term + 100,
-		              .index = 1000,
-		              .log_term = s.term + 99 };
+		              .term = s.term + 100 };
 	const struct net_hello real = w->nodes[leader].net.self;
 	struct net_hello liar = real;
 	liar.incarnation = 4242;

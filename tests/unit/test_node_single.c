@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "fsm/reader.h"
+
 static int setup(void **state)
 {
 	struct world *w = mem_zalloc(sizeof(*w));
@@ -131,12 +133,14 @@ static void test_watcher_is_woken(void **state)
 	struct node_watcher watcher = { .wake = &wake };
 	node_add_watcher(w->nodes[0].node, &watcher);
 	world_until(w, node_is_leader(w->nodes[0].node));
+	world_until(w, world_status(w, 0).registered);
 	const raft_index a = world_create(w, 0, "a");
-	atomic_store(&watcher.want, a + 1);
+	atomic_store(&watcher.want, a + 2);
 	wake_prepare(&wake);
-	world_run(w, 20);
-	assert_int_equal(atomic_load(&watcher.want), a + 1);
-	world_create(w, 0, "b");
+	assert_int_equal(world_create(w, 0, "b"), a + 1);
+	assert_int_equal(atomic_load(&watcher.want), a + 2);
+	assert_int_equal(atomic_load(&wake.asleep), 1);
+	world_create(w, 0, "c");
 	assert_int_equal(atomic_load(&watcher.want), 0);
 	assert_int_equal(atomic_load(&wake.asleep), 0); /* a signal found it asleep */
 	wake_clear(&wake);
@@ -187,6 +191,33 @@ static void test_gate_is_checked_at_append(void **state)
 	assert_int_equal(world_status(w, 0).last_index, last);
 	world_propose_entry(w, 0, world_topic_entry("old"), 1, 0, 32);
 	assert_int_equal(world_wait(w, 0).code, 0);
+}
+
+/* The row of a server that is in no configuration holds new types back as well: it may come back (F26). */
+static void test_gate_counts_every_servers_row(void **state)
+{
+	struct world *w = *state;
+	start_leader(w);
+	world_until(w, world_status(w, 0).registered);
+	assert_int_equal(world_status(w, 0).cluster_min_type, fsm_max_known_type());
+	const struct member m = { .id = STR_LIT("old"),
+		                  .addr = STR_LIT("h:1"),
+		                  .cluster_addr = STR_LIT("h:2"),
+		                  .status = STR_LIT(MEMBER_ALIVE),
+		                  .last_heartbeat = 1,
+		                  .entry_types = 25 };
+	struct entry_builder b;
+	entry_builder_init(&b);
+	entry_builder_add(&b, CMD_MEMBER_JOIN, &m);
+	const struct entry_header h = { .origin = STR_LIT("n1") };
+	struct slab *entry = NULL;
+	struct err e = { 0 };
+	assert_int_equal(entry_builder_finish(&b, &h, &entry, &e), 0);
+	entry_builder_fini(&b);
+	world_propose_entry(w, 0, entry, 1, 0, CMD_MEMBER_JOIN);
+	assert_int_equal(world_wait(w, 0).code, 0);
+	world_step(w);
+	assert_int_equal(world_status(w, 0).cluster_min_type, 25);
 }
 
 /* A proposal before there is a leader is refused, not kept. */
@@ -293,6 +324,36 @@ static void test_failed_apply_is_retried(void **state)
 	assert_true(world_has_topic(w, 0, "b"));
 }
 
+/* While somebody reads for long, commits keep a distance, so that the file does not grow with every one of them. */
+static void test_commits_are_spaced_under_an_old_reader(void **state)
+{
+	struct world *w = *state;
+	start_leader(w);
+	world_until(w, world_status(w, 0).registered);
+	struct node *n = w->nodes[0].node;
+	struct fsm_reader reader;
+	fsm_reader_init(&reader, node_fsm(n));
+	struct store_txn *txn;
+	struct err e = { 0 };
+	assert_int_equal(fsm_read(&reader, &txn, &e), 0);
+	world_run(w, 100);
+	world_create(w, 0, "a");
+	/* Right behind that commit: the next one waits until 5 ms have passed, and asks for a turn then. */
+	world_propose(w, 0, "b", 2);
+	(void)node_turn(n, world_mono_ms);
+	assert_true(node_log_turn(n));
+	(void)node_turn(n, world_mono_ms);
+	assert_false(node_apply_turn(n));
+	assert_true(node_turn(n, world_mono_ms) <= world_mono_ms + 5);
+	world_mono_ms += 4;
+	assert_false(node_apply_turn(n));
+	world_mono_ms += 1;
+	assert_true(node_apply_turn(n));
+	assert_int_equal(world_wait(w, 0).slot, 2);
+	fsm_read_end(&reader);
+	fsm_reader_fini(&reader);
+}
+
 /* After 30 s of that the node stops; the entry is not applied, its proposer is told nobody knows, a restart has it. */
 static void test_failed_apply_stops_after_30_s(void **state)
 {
@@ -362,13 +423,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		TEST(test_bootstrap_serves_writes),     TEST(test_refusal_reaches_the_proposer),
-		TEST(test_batch_is_answered_in_order),  TEST(test_read_index_covers_writes),
-		TEST(test_time_never_goes_back),        TEST(test_watcher_is_woken),
-		TEST(test_stop_of_a_single_node),       TEST(test_term_is_checked_at_append),
-		TEST(test_gate_is_checked_at_append),   TEST(test_without_a_leader_nothing_is_kept),
-		TEST(test_tags_follow_the_options),     TEST(test_failed_log_write_stops_the_node),
-		TEST(test_failed_apply_is_retried),     TEST(test_failed_apply_stops_after_30_s),
+		TEST(test_bootstrap_serves_writes),
+		TEST(test_refusal_reaches_the_proposer),
+		TEST(test_batch_is_answered_in_order),
+		TEST(test_read_index_covers_writes),
+		TEST(test_time_never_goes_back),
+		TEST(test_watcher_is_woken),
+		TEST(test_stop_of_a_single_node),
+		TEST(test_term_is_checked_at_append),
+		TEST(test_gate_is_checked_at_append),
+		TEST(test_gate_counts_every_servers_row),
+		TEST(test_without_a_leader_nothing_is_kept),
+		TEST(test_tags_follow_the_options),
+		TEST(test_failed_log_write_stops_the_node),
+		TEST(test_failed_apply_is_retried),
+		TEST(test_failed_apply_stops_after_30_s),
+		TEST(test_commits_are_spaced_under_an_old_reader),
 		TEST(test_unknown_type_stops_the_node),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,8 +14,11 @@
 #include "net/addr.h"
 
 #define READ_STEP (16u << 10) /* bytes asked for at once */
-#define EVICT_REQUEST_MS 1000 /* a request that takes longer to arrive gives way when connections run out */
-#define EVICT_WRITE_MS 5000   /* the same for an answer that is not taken */
+/* When connections run out: who gives way after what time. A good client's request takes milliseconds to arrive, and
+ * between two requests of one conversation it is silent for not much longer. */
+#define EVICT_REQUEST_MS 1000
+#define EVICT_IDLE_MS 250
+#define EVICT_WRITE_MS 2000
 
 static size_t unsent(const struct http_conn *c)
 {
@@ -560,9 +563,9 @@ struct http_conn *http_conn_victim(const struct http_thread *t, uint64_t now_ms)
 	struct http_conn *c = oldest(t, HTTP_DEADLINE_LINGER, 0, now_ms);
 
 	if (!c)
-		c = oldest(t, HTTP_DEADLINE_IDLE, 0, now_ms);
-	if (!c)
 		c = oldest(t, HTTP_DEADLINE_REQUEST, EVICT_REQUEST_MS, now_ms);
+	if (!c)
+		c = oldest(t, HTTP_DEADLINE_IDLE, EVICT_IDLE_MS, now_ms);
 	return c ? c : oldest(t, HTTP_DEADLINE_WRITE, EVICT_WRITE_MS, now_ms);
 }
 

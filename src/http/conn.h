@@ -68,8 +68,8 @@ struct http_conn {
 };
 
 void http_conn_new(struct http_thread *t, int fd); /* takes the descriptor */
-/* Who gives way when connections run out: one that is leaving, else the longest idle one, else one that has been
- * sending its request or taking its answer for much longer than a good client does. NULL: nobody. */
+/* Who gives way when connections run out: one that is leaving, one that has been sending its request for much longer
+ * than a good client does, the longest idle one, or one that does not take its answer. NULL: nobody for now. */
 struct http_conn *http_conn_victim(const struct http_thread *t, uint64_t now_ms);
 void http_conn_evict(struct http_conn *c);
 void http_conn_resume(struct http_conn *c); /* it stopped at a bound earlier */

@@ -38,7 +38,7 @@ enum http_deadline {
 
 #define HTTP_LINGER_MS 1000
 #define HTTP_ACCEPT_BURST 4        /* connections taken at once: the other threads shall get some */
-#define HTTP_ACCEPT_BACKOFF_MS 100 /* first pause after accept failed for want of descriptors or memory */
+#define HTTP_ACCEPT_BACKOFF_MS 100 /* pause when nobody gives way; the first one when accept failed */
 #define HTTP_ACCEPT_BACKOFF_MAX_MS 1000
 #define HTTP_UNSENT_HIGH (256u << 10)    /* a connection with more unsent is not read from */
 #define HTTP_UNSENT_TOTAL (32u << 20)    /* of one thread: beyond it reads are refused with 503 overloaded */

@@ -78,11 +78,17 @@ void changes_encode(struct buf *notes, raft_index index, enum fsm_domain domain,
 
 /* ---- the writer ---- */
 
+size_t changes_size(size_t asked)
+{
+	const size_t least = (size_t)CHANGES_KEPT_MIN * NOTE_WORDS_MAX * sizeof(uint64_t);
+	const size_t bytes = asked ? asked : CHANGES_BYTES_DEFAULT;
+	return bytes > least ? bytes : least;
+}
+
 struct changes *changes_new(size_t bytes, raft_index floor)
 {
-	const size_t want = bytes ? bytes / 8 : CHANGES_BYTES_DEFAULT / 8;
 	size_t words = 1;
-	while (words < want || words < (size_t)CHANGES_KEPT_MIN * NOTE_WORDS_MAX)
+	while (words < bytes / sizeof(uint64_t) || words < NOTE_WORDS_MAX)
 		words *= 2;
 	struct changes *c = mem_zalloc(sizeof(*c));
 	c->words = mem_zalloc(words * sizeof(c->words[0]));

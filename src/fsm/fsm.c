@@ -130,7 +130,7 @@ int fsm_open(const struct fsm_options *o, struct fsm **out, struct err *e)
 	assert(o->start_index == 0 || o->store.scratch);
 	if (f->state.applied < o->start_index)
 		f->state.applied = o->start_index;
-	f->changes = changes_new(o->changes_bytes, f->state.applied);
+	f->changes = changes_new(changes_size(o->changes_bytes), f->state.applied);
 	show_state(f);
 	*out = f;
 	return 0;

@@ -137,6 +137,7 @@ struct fsm_applied {
 	struct str conf;         /* raft_conf_encode's bytes; borrowed until the transaction ends */
 };
 MUST_CHECK int fsm_get_applied(struct store_txn *txn, struct fsm_applied *out);
+MUST_CHECK int fsm_get_index(struct store_txn *txn, raft_index *out); /* its index alone, in one look-up */
 
 /* Does any data bucket hold a record? (With the applied index: "holds anything" of the boot decision.) */
 MUST_CHECK int fsm_holds_data(struct store_txn *txn, bool *out);

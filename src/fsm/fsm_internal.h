@@ -238,6 +238,9 @@ bool digest_leaves_out(enum store_db db, struct str key);
 /* ---- changes.c ---- */
 
 struct changes; /* the ring */
+/* What fsm_options.changes_bytes comes to: 0 is the default, and the newest 10,000 changes always fit. */
+size_t changes_size(size_t asked);
+/* Of at least so many bytes, and one note. */
 struct changes *changes_new(size_t bytes, raft_index floor);
 void changes_free(struct changes *c);
 void changes_encode(struct buf *notes, raft_index index, enum fsm_domain domain, enum fsm_op op, struct str key);

@@ -125,7 +125,7 @@ static int update_move(struct apply *a, const struct place *before, const struct
 }
 
 /* The slot of a live partition, or the index of orphans for any other row. */
-static int update_slot(struct apply *a, const struct place *before, const struct place *now)
+static int update_slot(struct apply *a, const struct place *now)
 {
 	uint8_t key[STORE_KEY_MAX];
 	struct packed old, packed;
@@ -141,13 +141,10 @@ static int update_slot(struct apply *a, const struct place *before, const struct
 	packed.slots = arena_dup(a->arena, old.slots, old.count * sizeof(*old.slots));
 	packed.owners_index = a->index;
 	struct slot *s = &packed.slots[now->partition];
-	if (now->target.len == 0)
-		s->move_id = 0;
-	else if (!str_eq(before->target, now->target))
-		s->move_id = a->index;
 	s->owner = now->owner;
 	s->target = now->target;
 	s->version = a->index;
+	s->move_id = now->target.len ? a->index : 0; /* no row is written with a target but to set it, or its source */
 	return packed_store(a, now->topic, &old, &packed);
 }
 
@@ -179,5 +176,5 @@ int place_store(struct apply *a, const struct place *before, const struct place 
 		rc = update_members(a, before, now);
 	if (rc == 0)
 		rc = update_move(a, before, now);
-	return rc ? rc : update_slot(a, before, now);
+	return rc ? rc : update_slot(a, now);
 }

@@ -54,7 +54,6 @@ static void let_go(struct fsm_reader *r)
 
 static int renew(struct fsm_reader *r, struct err *e)
 {
-	struct fsm_applied applied;
 	int rc;
 	if (r->txn)
 		rc = store_renew_read(r->txn, e);
@@ -62,10 +61,9 @@ static int renew(struct fsm_reader *r, struct err *e)
 		rc = store_begin_read(r->fsm->store, &r->txn, e);
 	if (rc)
 		return rc;
-	rc = fsm_get_applied(r->txn, &applied);
+	rc = fsm_get_index(r->txn, &r->index);
 	if (rc)
 		return fsm_txn_err(r->txn, rc, e);
-	r->index = applied.index;
 	r->generation = atomic_load(&r->fsm->generation);
 	atomic_store(&r->since_ms, clock_mono_ms());
 	return 0;

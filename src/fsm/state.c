@@ -120,6 +120,11 @@ int fsm_save_conf(struct store_txn *txn, raft_index index, const void *bytes, si
 	return store_put(txn, STORE_X_META, KEY_CONF, (struct str){ (const char *)b, 8 + len });
 }
 
+int fsm_get_index(struct store_txn *txn, raft_index *out)
+{
+	return get_number(txn, STORE_FSM_META, KEY_APPLIED, out);
+}
+
 int fsm_get_applied(struct store_txn *txn, struct fsm_applied *out)
 {
 	struct fsm_applied a = { 0 };

@@ -2,7 +2,6 @@
 #include "fsm_harness.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "fsm/fsm_internal.h"
@@ -50,7 +49,7 @@ static void test_list_gives_each_change_once(void **state)
 	struct list l;
 	struct fsm_change_pos pos;
 	struct fsm_change c;
-	list_make(&l, 0);
+	list_make(&l, changes_size(0));
 	assert_int_equal(fsm_changes_seek(&l.f, 0, &pos), 0);
 	assert_int_equal(fsm_changes_next(&l.f, &pos, &c), ERR_TIMEOUT);
 	for (int i = 0; i < 50; i++)
@@ -85,7 +84,7 @@ static void test_list_keeps_the_newest(void **state)
 	struct list l;
 	struct fsm_change_pos slow, pos;
 	struct fsm_change c;
-	list_make(&l, 1);
+	list_make(&l, changes_size(1));
 	assert_int_equal(fsm_changes_seek(&l.f, 0, &slow), 0);
 	for (int i = 0; i < 40000; i++)
 		list_add(&l, 1, FSM_CHANGE_KEY_MAX);
@@ -111,7 +110,7 @@ static void test_list_never_splits_an_index(void **state)
 	struct list l;
 	struct fsm_change_pos pos;
 	struct fsm_change c;
-	list_make(&l, 1);
+	list_make(&l, changes_size(1));
 	for (int i = 0; i < 700; i++)
 		list_add(&l, 100, 60);
 	const raft_index floor = fsm_changes_floor(&l.f);
@@ -137,8 +136,7 @@ static void *follow(void *arg)
 	struct fsm_change_pos pos;
 	struct fsm_change c;
 	raft_index last = 0;
-	while (fsm_changes_seek(&f->l->f, fsm_changes_floor(&f->l->f), &pos) != 0)
-		;
+	fsm_changes_end(&f->l->f, &pos);
 	for (;;) {
 		const bool stopping = atomic_load(f->stop);
 		const int rc = fsm_changes_next(&f->l->f, &pos, &c);
@@ -149,26 +147,22 @@ static void *follow(void *arg)
 				fail_msg("%" PRIu64 " after %" PRIu64, c.index, last);
 			last = c.index;
 			f->seen++;
-			continue;
-		}
-		if (rc == ERR_NOTFOUND) {
+		} else if (rc == ERR_NOTFOUND) {
 			f->lost++;
 			last = 0;
-			while (fsm_changes_seek(&f->l->f, fsm_changes_floor(&f->l->f), &pos) != 0)
-				;
-			continue;
-		}
-		if (stopping)
+			fsm_changes_end(&f->l->f, &pos);
+		} else if (stopping) {
 			return NULL;
-		sched_yield();
+		}
 	}
 }
 
-/* Readers beside a writer that laps them: whole changes, in order, or "lost" - never a mixture. */
+/* Readers beside a writer that laps them all the time, the list being hardly longer than a note: whole changes in
+ * order, or "lost" - never a mixture. */
 static void test_list_is_followed_while_it_is_written(void **state)
 {
 	(void)state;
-	enum { READERS = 3 };
+	enum { READERS = 2 };
 	struct list l;
 	_Atomic bool stop = false;
 	struct follower f[READERS];
@@ -178,16 +172,12 @@ static void test_list_is_followed_while_it_is_written(void **state)
 		f[i] = (struct follower){ &l, &stop, 0, 0 };
 		assert_int_equal(pthread_create(&threads[i], NULL, follow, &f[i]), 0);
 	}
-	for (int i = 0; i < 60000; i++) {
-		list_add(&l, 1 + (unsigned)i % 3, (size_t)(i * 7) % FSM_CHANGE_KEY_MAX);
-		if (i % 500 == 0)
-			sched_yield();
-	}
+	for (int i = 0; i < 300000; i++)
+		list_add(&l, 1, (size_t)(i * 7) % FSM_CHANGE_KEY_MAX);
 	atomic_store(&stop, true);
-	for (int i = 0; i < READERS; i++) {
+	for (int i = 0; i < READERS; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
-		assert_true(f[i].seen > 0);
-	}
+	assert_true(f[0].lost + f[1].lost > 0);
 	changes_free(l.f.changes);
 }
 
@@ -198,7 +188,7 @@ static void test_restart_voids_old_places(void **state)
 	struct list l;
 	struct fsm_change_pos pos;
 	struct fsm_change c;
-	list_make(&l, 0);
+	list_make(&l, changes_size(0));
 	list_add(&l, 2, 5);
 	assert_int_equal(fsm_changes_seek(&l.f, 0, &pos), 0);
 	changes_restart(l.f.changes, 100);

@@ -115,8 +115,8 @@ end
 local total_passed, total_failed = 0, 0
 
 local function finish(item)
-	local seconds = now() - item.started
 	local status = tonumber((item.pipe:read("a"):match("(%d+)%s*$"))) or 255
+	local seconds = now() - item.started
 	item.pipe:close()
 	local file = assert(io.open(item.log, "rb"))
 	local text = file:read("a")

@@ -1,12 +1,15 @@
 /* What a configuration is, and its bytes in the log and in a snapshot.
  *
- * u8 version 1, u8 count, then for each server, ordered by name: u64 id, u8 voter, u8 length + name, u16 length + addr.
+ * u8 version 1, u8 count, then for each server, ordered by name: u64 id, u8 standing (0 learner, 1 voter, 2 staged
+ * learner), u8 length + name, u16 length + addr.
  * Little-endian. Reading is strict: what these rules do not allow is nobody's configuration.
  */
 #include "base/bytes.h"
 #include "raft/raft_internal.h"
 
 #define CONF_VERSION 1
+
+enum { LEARNER, VOTER, STAGED, STANDING_END };
 
 static bool is_text(const char *s, size_t max)
 {
@@ -30,6 +33,7 @@ int conf_check(const struct raft_conf *c, struct err *e)
 		const struct raft_server *s = &c->servers[i];
 		if (s->id == 0 || !is_text(s->name, RAFT_NAME_MAX) || !is_text(s->addr, RAFT_ADDR_MAX))
 			return err_set(e, ERR_INVALID, "server %u of the configuration lacks id, name or address", i);
+		assert(!(s->voter && s->staged));
 		if (i > 0 && strcmp(c->servers[i - 1].name, s->name) >= 0)
 			return err_set(e, ERR_INVALID, "servers of the configuration are not ordered at \"%s\"",
 			               s->name);
@@ -83,7 +87,7 @@ void raft_conf_encode(const struct raft_conf *c, struct buf *out)
 		const size_t name_len = strnlen(s->name, RAFT_NAME_MAX), addr_len = strnlen(s->addr, RAFT_ADDR_MAX);
 		uint8_t fixed[10], addr_head[2];
 		put_le64(fixed, s->id);
-		fixed[8] = s->voter;
+		fixed[8] = s->voter ? VOTER : s->staged ? STAGED : LEARNER;
 		fixed[9] = (uint8_t)name_len;
 		put_le16(addr_head, (uint16_t)addr_len);
 		buf_put(out, fixed, sizeof(fixed));
@@ -122,10 +126,11 @@ static bool take_text(struct rest *r, size_t len, size_t max, char *out)
 static bool take_server(struct rest *r, struct raft_server *s)
 {
 	const uint8_t *fixed = take(r, 10);
-	if (!fixed || fixed[8] > 1 || !take_text(r, fixed[9], RAFT_NAME_MAX, s->name))
+	if (!fixed || fixed[8] >= STANDING_END || !take_text(r, fixed[9], RAFT_NAME_MAX, s->name))
 		return false;
 	s->id = get_le64(fixed);
-	s->voter = fixed[8];
+	s->voter = fixed[8] == VOTER;
+	s->staged = fixed[8] == STAGED;
 	const uint8_t *len = take(r, 2);
 	return len && take_text(r, get_le16(len), RAFT_ADDR_MAX, s->addr);
 }

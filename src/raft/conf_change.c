@@ -47,14 +47,16 @@ static int promote(struct raft *r, struct raft_server *at, struct err *e)
 	if (p->state == PEER_SNAPSHOT || lag > RAFT_LAG_MAX)
 		return err_set(e, ERR_INVALID, "%s is %" PRIu64 " entries behind", at->name, lag);
 	at->voter = true;
+	at->staged = false;
 	return 0;
 }
 
 static int demote(struct raft_server *at, const struct raft_server *s, struct err *e)
 {
-	if (!at->voter && at->id == s->id)
+	if (!at->voter && at->id == s->id && at->staged == s->staged)
 		return err_set(e, ERR_EXISTS, "%s is a learner already", at->name);
 	at->voter = false;
+	at->staged = s->staged;
 	if (at->id == s->id)
 		return 0;
 	at->id = s->id;

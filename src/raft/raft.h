@@ -31,6 +31,7 @@
 struct raft_server {
 	node_id id;                   /* incarnation of its data directory */
 	bool voter;                   /* false: learner */
+	bool staged;                  /* a learner that its driver means to promote; never set on a voter */
 	char name[RAFT_NAME_MAX + 1]; /* --id */
 	char addr[RAFT_ADDR_MAX + 1]; /* cluster address, host:port */
 };
@@ -152,6 +153,7 @@ enum raft_change { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_DEMOTE, RAFT_REMOVE, RAF
  * ERR_NOTFOUND, ERR_INVALID with a sentence. `index_out` is where it stands in the log.
  * `s->id` names the server. RAFT_ADD_LEARNER takes name and address too. RAFT_DEMOTE of an unknown id finds the server
  * by name and takes over the id (and the address, unless ""): how a wiped directory is admitted again, as a learner.
+ * Both take `staged`; demoting a learner changes that alone.
  * RAFT_PROMOTE refuses a learner that is silent or lags. RAFT_SET_ADDR takes the address. */
 MUST_CHECK int raft_change_conf(struct raft *r, enum raft_change change, const struct raft_server *s,
                                 raft_index *index_out, struct err *e);

@@ -164,7 +164,7 @@ static inline void text_conf(struct buf *b, const struct raft_conf *c)
 	for (uint32_t i = 0; c && i < c->count; i++) {
 		buf_puts(b, i ? " " : "");
 		text_id(b, c->servers[i].id);
-		buf_puts(b, c->servers[i].voter ? "" : "(learner)");
+		buf_puts(b, c->servers[i].voter ? "" : c->servers[i].staged ? "(staged)" : "(learner)");
 	}
 }
 

@@ -198,6 +198,32 @@ static void test_wiped_server_is_admitted_as_a_learner(void **state)
 	solo_free(s);
 }
 
+/* That a learner is to be promoted stands in the configuration, so that the next leader knows it too; it ends with the
+ * promotion, and can be taken back and given. */
+static void test_staging_is_part_of_the_configuration(void **state)
+{
+	(void)state;
+	struct solo *s = settled_leader(1);
+	struct raft_server joiner = server(2);
+	joiner.staged = true;
+	raft_index index;
+	assert_int_equal(raft_change_conf(s->raft, RAFT_ADD_LEARNER, &joiner, &index, NULL), 0);
+	solo_forget(s);
+	assert_conf(s, "n1 n2(staged)", 7, false);
+	assert_int_equal(raft_change_conf(s->raft, RAFT_DEMOTE, &joiner, &index, NULL), ERR_EXISTS);
+	joiner.staged = false;
+	assert_int_equal(raft_change_conf(s->raft, RAFT_DEMOTE, &joiner, &index, NULL), 0);
+	solo_forget(s);
+	assert_conf(s, "n1 n2(learner)", 8, false);
+	joiner.staged = true;
+	assert_int_equal(raft_change_conf(s->raft, RAFT_DEMOTE, &joiner, &index, NULL), 0);
+	solo_forget(s);
+	solo_ack(s, 2, 2, 9);
+	assert_int_equal(raft_change_conf(s->raft, RAFT_PROMOTE, &joiner, &index, NULL), 0);
+	assert_conf(s, "n1 n2", 10, true);
+	solo_free(s);
+}
+
 /* A server that moved is found under its new address, with its progress kept. */
 static void test_address_is_changed(void **state)
 {
@@ -359,6 +385,7 @@ int main(void)
 		cmocka_unit_test(test_removal_may_commit_at_once),
 		cmocka_unit_test(test_leader_removes_itself),
 		cmocka_unit_test(test_wiped_server_is_admitted_as_a_learner),
+		cmocka_unit_test(test_staging_is_part_of_the_configuration),
 		cmocka_unit_test(test_address_is_changed),
 		cmocka_unit_test(test_F13_cut_off_configuration_is_rolled_back),
 		cmocka_unit_test(test_F13_rolls_back_after_a_restart),

@@ -17,7 +17,8 @@ static void test_conf_survives_encoding(void **state)
 {
 	(void)state;
 	for (uint32_t n = 1; n <= 9; n += 4) {
-		const struct raft_conf c = text_make_conf(n, n / 2);
+		struct raft_conf c = text_make_conf(n, n / 2);
+		c.servers[n - 1].staged = n > 1;
 		struct buf b = { 0 };
 		raft_conf_encode(&c, &b);
 		struct raft_conf back = { 0 };
@@ -26,6 +27,7 @@ static void test_conf_survives_encoding(void **state)
 		for (uint32_t i = 0; i < n; i++) {
 			assert_int_equal(back.servers[i].id, c.servers[i].id);
 			assert_int_equal(back.servers[i].voter, c.servers[i].voter);
+			assert_int_equal(back.servers[i].staged, c.servers[i].staged);
 			assert_string_equal(back.servers[i].name, c.servers[i].name);
 			assert_string_equal(back.servers[i].addr, c.servers[i].addr);
 		}
@@ -37,10 +39,15 @@ static void test_conf_survives_encoding(void **state)
 static void test_conf_bytes_stand_still(void **state)
 {
 	(void)state;
-	const struct raft_conf c = {
-		.count = 1, .servers = { { .id = 0x0102030405060708, .voter = true, .name = "ab", .addr = "h:1" } }
-	};
-	static const uint8_t want[] = { 1, 1, 8, 7, 6, 5, 4, 3, 2, 1, 1, 2, 'a', 'b', 3, 0, 'h', ':', '1' };
+	const struct raft_conf c = { .count = 3,
+		                     .servers = {
+					 { .id = 0x0102030405060708, .voter = true, .name = "ab", .addr = "h:1" },
+					 { .id = 9, .name = "c", .addr = "h:2" },
+					 { .id = 10, .staged = true, .name = "d", .addr = "h:3" },
+				     } };
+	static const uint8_t want[] = { 1,   3,   8, 7, 6, 5, 4, 3, 2, 1, 1, 2,   'a', 'b', 3,   0,   'h',
+		                        ':', '1', 9, 0, 0, 0, 0, 0, 0, 0, 0, 1,   'c', 3,   0,   'h', ':',
+		                        '2', 10,  0, 0, 0, 0, 0, 0, 0, 2, 1, 'd', 3,   0,   'h', ':', '3' };
 	struct buf b = { 0 };
 	raft_conf_encode(&c, &b);
 	assert_int_equal(b.len, sizeof(want));
@@ -89,6 +96,11 @@ static void test_conf_that_breaks_a_rule_is_refused(void **state)
 	REFUSED(memcpy(c.servers[1].name, "n1", 3), "not ordered");
 	REFUSED(c.servers[0].voter = c.servers[1].voter = false, "needs a voter");
 #undef REFUSED
+	c = text_make_conf(1, 0);
+	buf_clear(&b);
+	raft_conf_encode(&c, &b);
+	b.data[10] = 3;
+	assert_refused(b.data, b.len, ERR_CORRUPT, "server 0 of the configuration is damaged");
 	buf_fini(&b);
 }
 

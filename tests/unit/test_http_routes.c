@@ -282,7 +282,7 @@ static void test_metrics_are_well_formed(void **state)
 	client_wait_eof(&c);
 	snprintf(text, sizeof(text), "%s", strstr(buf_cstr(&c.in), "\r\n\r\n") + 4);
 	assert_non_null(strstr(buf_cstr(&c.in), "Content-Type: text/plain; version=0.0.4"));
-	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+	for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char name[128];
 
 		if (sscanf(line, "# TYPE %127s", name) == 1) {

@@ -33,7 +33,8 @@ int conf_check(const struct raft_conf *c, struct err *e)
 		const struct raft_server *s = &c->servers[i];
 		if (s->id == 0 || !is_text(s->name, RAFT_NAME_MAX) || !is_text(s->addr, RAFT_ADDR_MAX))
 			return err_set(e, ERR_INVALID, "server %u of the configuration lacks id, name or address", i);
-		assert(!(s->voter && s->staged));
+		if (s->voter && s->staged)
+			return err_set(e, ERR_INVALID, "\"%s\" is a voter and cannot be staged to become one", s->name);
 		if (i > 0 && strcmp(c->servers[i - 1].name, s->name) >= 0)
 			return err_set(e, ERR_INVALID, "servers of the configuration are not ordered at \"%s\"",
 			               s->name);

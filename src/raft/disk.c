@@ -98,7 +98,7 @@ static raft_index reach(const struct raft *r, const struct ticket *t)
 	return upto;
 }
 
-static void fail(struct raft *r)
+static void give_up(struct raft *r)
 {
 	r->disk.failed = true;
 	r->disk.count = 0;
@@ -117,7 +117,7 @@ void raft_persisted(struct raft *r, uint64_t ticket, int status)
 	const struct ticket t = d->v[d->head];
 	assert(t.term <= r->term);
 	if (status != 0) {
-		fail(r);
+		give_up(r);
 		return;
 	}
 	d->head++;

@@ -17,7 +17,7 @@ void follow_reset(struct raft *r)
 	r->follow.due = false;
 }
 
-static bool is_sound(const struct raft_msg *m, const struct entry *e, raft_index index, raft_term before)
+static bool is_sound_entry(const struct raft_msg *m, const struct entry *e, raft_index index, raft_term before)
 {
 	if (e->index != index || e->term < before || e->term == 0 || e->term > m->term)
 		return false;
@@ -38,7 +38,7 @@ static bool are_sound(const struct raft_msg *m)
 		return false;
 	raft_term before = m->log_term;
 	for (size_t i = 0; i < m->entry_count; i++) {
-		if (!is_sound(m, &m->entries[i], m->index + 1 + i, before))
+		if (!is_sound_entry(m, &m->entries[i], m->index + 1 + i, before))
 			return false;
 		before = m->entries[i].term;
 	}

@@ -47,7 +47,7 @@ bool snapshot_is_switching(const struct raft *r)
 	return r->install.has_chunk && r->install.last;
 }
 
-static bool is_sound(const struct raft_msg *m)
+static bool is_sound_chunk(const struct raft_msg *m)
 {
 	if (m->log_term == 0 || m->log_term > m->term || !m->data || m->data_len == 0 || !m->slab)
 		return false;
@@ -70,7 +70,7 @@ static void begin(struct raft *r, const struct raft_msg *m)
 void snapshot_on_chunk(struct raft *r, const struct raft_msg *m)
 {
 	struct install *in = &r->install;
-	if (r->disk.failed || !is_sound(m))
+	if (r->disk.failed || !is_sound_chunk(m))
 		return;
 	if (m->index <= r->log.commit) {
 		if (r->follow.match < r->log.commit)

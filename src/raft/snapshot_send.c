@@ -28,7 +28,7 @@ static void start(struct raft *r, struct peer *p)
 	out_trace(r, RAFT_TRACE_SNAPSHOT, p->id, p->image.index, 0);
 }
 
-static void fail(struct raft *r, struct peer *p)
+static void fail_image(struct raft *r, struct peer *p)
 {
 	p->image.state = IMAGE_WAIT;
 	p->image.due_ms = r->now_ms + r->p.election_ms;
@@ -98,7 +98,7 @@ void raft_snapshot_read_done(struct raft *r, node_id peer, int status)
 	if (!p || p->state != PEER_SNAPSHOT || p->image.state != IMAGE_READING)
 		return;
 	if (status == ERR_NOTFOUND || status == ERR_CORRUPT) {
-		fail(r, p);
+		fail_image(r, p);
 		return;
 	}
 	/* Any other failure is the link's: the chunk did not leave. */
@@ -116,7 +116,7 @@ void snapshot_on_reply(struct raft *r, const struct raft_msg *m)
 	if (p->state != PEER_SNAPSHOT || im->state != IMAGE_SENT || m->index != im->index)
 		return;
 	if (!m->flag) {
-		fail(r, p);
+		fail_image(r, p);
 		return;
 	}
 	/* A second answer to a chunk that was sent twice asks for what is out already: heeding it would double the

@@ -158,6 +158,17 @@ static inline void chaos_run(struct rc *c, int actions)
 	}
 }
 
+static inline bool chaos_same_conf(const struct raft_conf *a, const struct raft_conf *b)
+{
+	struct buf x = { 0 }, y = { 0 };
+	raft_conf_encode(a, &x);
+	raft_conf_encode(b, &y);
+	const bool same = x.len == y.len && memcmp(x.data, y.data, x.len) == 0;
+	buf_fini(&x);
+	buf_fini(&y);
+	return same;
+}
+
 /* Everything is whole again: a leader comes, what it commits reaches everybody, every read is answered. */
 static inline void chaos_converge(struct rc *c)
 {
@@ -182,8 +193,13 @@ static inline void chaos_converge(struct rc *c)
 		rc_violate(c, "the leader of a healed cluster does not commit");
 	for (uint32_t k = 0; k < v.conf->count; k++) {
 		const size_t i = rc_node_of(v.conf->servers[k].id);
-		if (c->nodes[i].id == v.conf->servers[k].id && rc_view(c, i).applied_index != v.applied_index)
+		const struct raft_view f = rc_view(c, i);
+		if (c->nodes[i].id != v.conf->servers[k].id)
+			continue;
+		if (f.applied_index != v.applied_index)
 			rc_violate(c, "n%zu does not catch up in a healed cluster", i + 1);
+		else if (!chaos_same_conf(f.conf, v.conf))
+			rc_violate(c, "n%zu has another configuration than its leader", i + 1);
 	}
 	if (c->read_count > 0)
 		rc_violate(c, "%zu reads were never answered", c->read_count);

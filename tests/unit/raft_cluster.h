@@ -170,6 +170,25 @@ static inline void rc_take_committed(struct rc *c, size_t node, const struct ent
 	rc_job_push(c, node, (struct rc_job){ .kind = RC_APPLY, .index = v[n - 1].index });
 }
 
+/* Last, since the answers end the loan of `rd`: copies first. */
+static inline void rc_take_image_reads(struct rc *c, size_t node, const struct raft_ready *rd)
+{
+	const size_t n = rd->snapshot_read_count;
+	struct raft_snapshot_read *reads = mem_alloc((n + 1) * sizeof(*reads));
+	struct raft_conf *confs = mem_zalloc((n + 1) * sizeof(*confs));
+	for (size_t i = 0; i < n; i++) {
+		reads[i] = rd->snapshot_reads[i];
+		if (!reads[i].msg.conf)
+			continue;
+		confs[i] = *rd->snapshot_reads[i].msg.conf;
+		reads[i].msg.conf = &confs[i];
+	}
+	for (size_t i = 0; i < n; i++)
+		rc_send_chunk(c, node, &reads[i]);
+	mem_free(confs);
+	mem_free(reads);
+}
+
 static inline void rc_drain(struct rc *c, size_t node)
 {
 	struct rc_node *nd = &c->nodes[node];
@@ -196,18 +215,7 @@ static inline void rc_drain(struct rc *c, size_t node)
 			rc_check_read(c, &rd.reads[i]);
 		if (rd.install.index)
 			rc_take_chunk(c, node, &rd.install);
-		struct raft_snapshot_read images[RAFT_SERVERS_MAX];
-		const size_t image_count = rd.snapshot_read_count;
-		memcpy(images, rd.snapshot_reads, image_count * sizeof(images[0]));
-		for (size_t i = 0; i < image_count; i++) {
-			/* The answer below ends the loan of msg.conf. */
-			struct raft_conf conf;
-			if (images[i].msg.conf) {
-				conf = *images[i].msg.conf;
-				images[i].msg.conf = &conf;
-			}
-			rc_send_chunk(c, node, &images[i]);
-		}
+		rc_take_image_reads(c, node, &rd);
 	}
 	struct raft_view v;
 	raft_view(nd->raft, &v);
@@ -585,6 +593,33 @@ static inline void rc_cut_off(struct rc *c, size_t node, bool cut)
 static inline void rc_heal(struct rc *c)
 {
 	memset(c->cut, 0, sizeof(c->cut));
+}
+
+/* Time passes until node `who` leads; nobody hears the others campaign. */
+static inline void rc_let_win(struct rc *c, size_t who)
+{
+	for (size_t k = 0; k < c->n; k++)
+		c->nodes[k].unheard = k != who;
+	for (int i = 0; i < 10000 && !c->violation[0] && rc_leader(c) != (int)who; i++)
+		rc_step(c);
+	if (rc_leader(c) != (int)who)
+		rc_violate(c, "n%zu does not come to lead", who + 1);
+}
+
+/* The disk returns the n oldest writes, though it is held. */
+static inline void rc_return_writes(struct rc *c, size_t node, size_t n)
+{
+	struct rc_node *nd = &c->nodes[node];
+	for (size_t i = 0; i < nd->job_count && n > 0;) {
+		if (nd->jobs[i].kind != RC_PERSIST) {
+			i++;
+			continue;
+		}
+		rc_finish(c, node, &nd->jobs[i]);
+		rc_drop_job(nd, i);
+		n--;
+	}
+	nd->dirty = true;
 }
 
 #endif

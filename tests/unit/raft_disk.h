@@ -35,7 +35,7 @@ static inline const struct entry *rc_disk_at(const struct rc_disk *d, raft_index
 static inline bool rc_disk_holds(const struct rc_disk *d, raft_index index, raft_term term)
 {
 	const struct entry *e = rc_disk_at(d, index);
-	return e ? e->term == term : index <= d->images[0].index;
+	return index <= d->images[0].index || (e && e->term == term);
 }
 
 static inline void rc_disk_cut(struct rc_disk *d, raft_index first)

@@ -160,7 +160,7 @@ static inline void rc_check_msg(struct rc *c, size_t node, const struct raft_msg
 		if (d->term < m->term)
 			rc_violate(c, "n%zu: an answer of term %" PRIu64 " left before the term was durable", node + 1,
 			           m->term);
-		if (m->flag && m->index > rc_disk_last(d) && m->index > d->images[0].index)
+		if (m->flag && !rc_disk_holds(d, m->index, raft_term_at(c->nodes[node].raft, m->index)))
 			rc_violate(c, "n%zu acknowledged %" PRIu64 " before it was durable", node + 1, m->index);
 	}
 }

@@ -66,16 +66,6 @@ static void test_early_prevote_replaces_a_dead_leader(void **state)
 	finish(c, "early-prevote");
 }
 
-/* Time passes until node `who` leads; nobody hears the others campaign. */
-static void let_win(struct rc *c, size_t who)
-{
-	for (size_t k = 0; k < c->n; k++)
-		c->nodes[k].unheard = k != who;
-	for (int i = 0; i < 10000 && rc_leader(c) != (int)who; i++)
-		rc_step(c);
-	assert_int_equal(rc_leader(c), who);
-}
-
 /* F01, §5.4.2, figure 8: an entry of term 2 on three of five is not committed by that, and so a leader without it may
  * still replace it; once an entry of the leader's own term is on a majority, it may not. */
 static void test_F01_figure_8(void **state)
@@ -100,7 +90,7 @@ static void test_F01_figure_8(void **state)
 
 	rc_note(c, "n5 is elected by n3 and n4, appends locally, and dies");
 	rc_cut_off(c, 1, true);
-	let_win(c, 4);
+	rc_let_win(c, 4);
 	for (size_t i = 0; i < 4; i++)
 		c->cut[4][i] = true;
 	assert_int_equal(rc_propose(c, 4, 1), 0);
@@ -111,7 +101,7 @@ static void test_F01_figure_8(void **state)
 	rc_note(c, "n1 is elected by n2 and n3; its old entry reaches n3, its no-op only n2");
 	rc_start(c, 0);
 	rc_cut_off(c, 3, true);
-	let_win(c, 0);
+	rc_let_win(c, 0);
 	c->trace |= RC_TRACE_MSGS;
 	for (int i = 0; i < 50 && rc_disk_last(&c->nodes[2].disk) <= before; i++)
 		rc_step(c);
@@ -127,7 +117,7 @@ static void test_F01_figure_8(void **state)
 	rc_note(c, "n5 is elected and replaces it everywhere");
 	c->trace = RC_TRACE_EVENTS | RC_TRACE_COMMITS;
 	rc_start(c, 4);
-	let_win(c, 4);
+	rc_let_win(c, 4);
 	settle(c, 100);
 	rc_start(c, 0);
 	settle(c, 300);

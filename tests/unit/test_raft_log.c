@@ -161,7 +161,8 @@ static void test_quorum_agrees_with_counting(void **state)
 		struct peer peers[RAFT_SERVERS_MAX] = { 0 };
 		struct raft r = { .peer_count = (size_t)rand_below(&dice, 7), .self_voter = rand_below(&dice, 5) > 0 };
 		r.log.durable = rand_below(&dice, 6);
-		size_t voters = r.self_voter, votes = r.self_voter;
+		size_t voters = r.self_voter;
+		size_t votes = voters;
 		for (size_t i = 0; i < r.peer_count; i++) {
 			r.peers[i] = &peers[i];
 			peers[i].voter = rand_below(&dice, 4) > 0;

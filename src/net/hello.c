@@ -13,12 +13,13 @@
 /* A hello, little-endian. The first eight bytes keep their place in every version:
  *
  *   0 u32 magic | 4 u16 version | 6 u8 purpose | 7 u8 flags | 8 u64 cluster id | 16 u64 incarnation | 24 nonce
- *   56 u8 length, name | u16 length, advertised cluster address
+ *   56 u32 newest entry type | 60 u8 length, name | u16 length, advertised cluster address
  */
 #define MAGIC 0x636e6576u /* "venc" */
 #define FLAG_EMPTY 1
 #define FLAG_SECRET 2
-#define FIXED_SIZE (24 + NET_HELLO_NONCE)
+#define FLAG_LEARNER 4
+#define FIXED_SIZE (24 + NET_HELLO_NONCE + 4)
 #define LABEL "veena hello 1"
 #define REFUSED_SIZE 12
 
@@ -61,10 +62,11 @@ static size_t write_hello(const struct net_exchange *x, uint8_t *p)
 	put_le32(p, MAGIC);
 	put_le16(p + 4, NET_PROTOCOL);
 	p[6] = (uint8_t)x->purpose;
-	p[7] = (uint8_t)((h->empty ? FLAG_EMPTY : 0) | (x->secret ? FLAG_SECRET : 0));
+	p[7] = (uint8_t)((h->empty ? FLAG_EMPTY : 0) | (x->secret ? FLAG_SECRET : 0) | (h->learner ? FLAG_LEARNER : 0));
 	put_le64(p + 8, h->cluster_id);
 	put_le64(p + 16, h->incarnation);
 	rand_secure(p + 24, NET_HELLO_NONCE);
+	put_le32(p + 24 + NET_HELLO_NONCE, h->entry_types);
 	uint8_t *q = p + FIXED_SIZE;
 	*q++ = (uint8_t)name_len;
 	memcpy(q, h->name, name_len);
@@ -99,6 +101,8 @@ static bool read_hello(const uint8_t *p, size_t len, struct net_hello *out, stru
 		.cluster_id = get_le64(p + 8),
 		.incarnation = get_le64(p + 16),
 		.empty = (p[7] & FLAG_EMPTY) != 0,
+		.learner = (p[7] & FLAG_LEARNER) != 0,
+		.entry_types = get_le32(p + 24 + NET_HELLO_NONCE),
 	};
 	const size_t name_len = p[FIXED_SIZE];
 	size_t at = FIXED_SIZE + 1;

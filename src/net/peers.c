@@ -57,7 +57,7 @@ static void on_dial_failed(void *arg, struct net_dial *d, bool is_news, bool ref
 	if (!is_news)
 		return;
 	log_info("peer.down", "peer=%s addr=%s refused=%d reason=\"%s\"", p->name, net_dial_addr(d), refused, why->msg);
-	p->n->hooks.on_down(p->n->hooks.arg, p->name, refused);
+	p->n->hooks.on_down(p->n->hooks.arg, p->name, refused, why);
 }
 
 /* A dialled link only carries this node's frames; the other side has no reason to answer on it. */

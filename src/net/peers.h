@@ -33,6 +33,8 @@ struct net_hello {
 	char name[NET_NAME_MAX + 1];
 	char addr[NET_ADDR_MAX + 1]; /* advertised cluster address */
 	bool empty;                  /* holds no Raft configuration */
+	bool learner;                /* --learner: never to be promoted */
+	uint32_t entry_types;        /* newest entry type it applies */
 };
 
 /* One piece of a frame's body; `slab` (may be NULL: the bytes are copied) keeps `p` alive until it was sent. */
@@ -47,8 +49,8 @@ struct net_hooks {
 	/* A dialled link finished its hello. `peer` is the name it was dialled under. */
 	void (*on_up)(void *arg, const char *peer, const struct net_hello *hello);
 	/* The dialled link to `peer` is gone or a dial failed; refused: its address actively refuses connections.
-	 * Called once per change, not per attempt. */
-	void (*on_down)(void *arg, const char *peer, bool refused);
+	 * Called once per change, not per attempt. ERR_IDENTITY and ERR_VERSION: it answers, and is not one of us. */
+	void (*on_down)(void *arg, const char *peer, bool refused, const struct err *why);
 	/* A frame from the peer that said `from` in its hello; body lies in `slab` (borrowed for the call; take a count
 	 * to keep it). */
 	void (*on_frame)(void *arg, const struct net_hello *from, uint16_t type, struct slab *slab, const uint8_t *body,

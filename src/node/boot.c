@@ -455,6 +455,8 @@ void node_self_hello(const struct node *n, struct net_hello *out)
 	out->empty = !node_is_configured(n);
 }
 
+	out->learner = n->o.learner;
+	out->entry_types = n->o.max_entry_type;
 void node_attach_net(struct node *n, struct net_peers *net)
 {
 	n->net = net;

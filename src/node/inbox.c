@@ -4,6 +4,7 @@
 #include "node/node_internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -30,10 +31,12 @@ static void on_up(void *arg, const char *peer, const struct net_hello *hello)
 	memcpy(ev->peer, peer, strnlen(peer, NET_NAME_MAX));
 }
 
-static void on_down(void *arg, const char *peer, bool refused)
+static void on_down(void *arg, const char *peer, bool refused, const struct err *why)
 {
 	struct node_event *ev = inbox_add(arg, NODE_EVENT_DOWN);
 	ev->refused = refused;
+	ev->why = why->code;
+	snprintf(ev->why_text, sizeof(ev->why_text), "%.*s", (int)sizeof(ev->why_text) - 1, why->msg);
 	memcpy(ev->peer, peer, strnlen(peer, NET_NAME_MAX));
 }
 

@@ -212,6 +212,8 @@ struct node_event {
 	char peer[NET_NAME_MAX + 1]; /* UP, DOWN: dialled under this name */
 	bool refused;                /* DOWN */
 	uint16_t type;               /* FRAME */
+	int why;                     /* DOWN: ERR_* */
+	char why_text[192];          /* DOWN */
 	struct slab *slab;           /* FRAME; one count */
 	const uint8_t *body;
 	size_t len;

@@ -62,7 +62,8 @@ static void tell_down(struct net_peers *n, struct link *l, bool refused)
 		return;
 	l->told_down = true;
 	world_trace("net %s>%s down%s", w.nodes[n->node].name, l->name, refused ? " refused" : "");
-	n->o.hooks.on_down(n->o.hooks.arg, l->name, refused);
+	const struct err why = { .code = refused ? ERR_IO : ERR_CLOSED, .msg = "link down" };
+	n->o.hooks.on_down(n->o.hooks.arg, l->name, refused, &why);
 }
 
 static void dial(uint64_t node, uint64_t generation, void *p);

@@ -211,7 +211,8 @@ static void world_pump_links(struct world *w, size_t i)
 		} else if (!up && (l->up || !l->told_down)) {
 			l->up = false;
 			l->told_down = true;
-			from->net.hooks.on_down(from->net.hooks.arg, l->name, !to);
+			const struct err why = { .code = ERR_CLOSED, .msg = "cut" };
+			from->net.hooks.on_down(from->net.hooks.arg, l->name, !to, &why);
 		}
 	}
 }

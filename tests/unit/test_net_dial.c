@@ -79,8 +79,9 @@ static void on_up(void *arg, const char *peer, const struct net_hello *hello)
 	((struct side *)arg)->ups++;
 }
 
-static void on_down(void *arg, const char *peer, bool refused)
+static void on_down(void *arg, const char *peer, bool refused, const struct err *why)
 {
+	(void)why;
 	(void)peer;
 	struct side *s = arg;
 	s->downs++;

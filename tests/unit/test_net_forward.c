@@ -63,9 +63,10 @@ static void no_up(void *arg, const char *peer, const struct net_hello *hello)
 	fail();
 }
 
-static void no_down(void *arg, const char *peer, bool refused)
+static void no_down(void *arg, const char *peer, bool refused, const struct err *why)
 {
 	(void)arg;
+	(void)why;
 	(void)peer;
 	(void)refused;
 	fail();

@@ -77,6 +77,8 @@ static void test_hello_introduces_both(void **state)
 		const enum net_purpose purpose = i & 2 ? NET_PURPOSE_FORWARD : NET_PURPOSE_PEER;
 		struct net_identity a = who("n1", 7, secret), b = who("n2", 7, secret);
 		a.self.empty = true;
+		b.self.learner = true;
+		b.self.entry_types = 0x01020304;
 		struct outcome o;
 		talk(&a, &b, purpose, NULL, NULL, &o);
 		assert_true(both_done(&o));
@@ -86,6 +88,9 @@ static void test_hello_introduces_both(void **state)
 		assert_string_equal(o.dialler.peer.name, "n2");
 		assert_string_equal(o.dialler.peer.addr, "127.0.0.1:7943");
 		assert_false(o.dialler.peer.empty);
+		assert_true(o.dialler.peer.learner);
+		assert_false(o.acceptor.peer.learner);
+		assert_int_equal(o.dialler.peer.entry_types, 0x01020304);
 		assert_int_equal(o.dialler.peer.incarnation, b.self.incarnation);
 		assert_int_equal(o.dialler.peer.cluster_id, 7);
 	}
@@ -278,13 +283,13 @@ static void test_hello_refuses_odd_names(void **state)
 		net_exchange_start(&dialler, true, NET_PURPOSE_PEER, &good, &hello);
 		/* name "n1" -> names[i], lengths adjusted by hand */
 		uint8_t body[NET_HELLO_FRAME_MAX];
-		const size_t len = strlen(names[i]), tail = hello.len - 56 - 3;
-		memcpy(body, hello.body, 56);
-		body[56] = (uint8_t)len;
-		memcpy(body + 57, names[i], len);
-		memcpy(body + 57 + len, hello.body + 59, tail);
+		const size_t len = strlen(names[i]), tail = hello.len - 60 - 3;
+		memcpy(body, hello.body, 60);
+		body[60] = (uint8_t)len;
+		memcpy(body + 61, names[i], len);
+		memcpy(body + 61 + len, hello.body + 63, tail);
 		net_exchange_start(&acceptor, false, NET_PURPOSE_PEER, &b, &out);
-		assert_int_equal(net_exchange_step(&acceptor, hello.type, body, 57 + len + tail, &out, &e),
+		assert_int_equal(net_exchange_step(&acceptor, hello.type, body, 61 + len + tail, &out, &e),
 		                 ERR_CORRUPT);
 		assert_int_equal(out.type, NET_FRAME_HELLO_REFUSED);
 	}

@@ -25,6 +25,7 @@ struct side {
 	char addr[NET_ADDR_MAX + 1];
 	int ups, downs, frames, forwards;
 	bool refused; /* of the last on_down */
+	int down_code;
 	char last_peer[NET_NAME_MAX + 1];
 	uint16_t last_type;
 	size_t last_len;
@@ -39,11 +40,12 @@ static void on_up(void *arg, const char *peer, const struct net_hello *hello)
 	(void)snprintf(s->last_peer, sizeof(s->last_peer), "%s", peer);
 }
 
-static void on_down(void *arg, const char *peer, bool refused)
+static void on_down(void *arg, const char *peer, bool refused, const struct err *why)
 {
 	struct side *s = arg;
 	s->downs++;
 	s->refused = refused;
+	s->down_code = why->code;
 	(void)snprintf(s->last_peer, sizeof(s->last_peer), "%s", peer);
 }
 
@@ -178,6 +180,7 @@ static void test_misfits_are_refused_and_said_once(void **state)
 		run_for(loop, NULL, 700);
 		assert_int_equal(a.downs, 1);
 		assert_false(a.refused);
+		assert_int_equal(a.down_code, ERR_IDENTITY);
 		assert_int_equal(a.ups + b.ups, 0);
 		assert_int_equal(warnings, 2);
 		net_peers_free(a.peers);

@@ -51,6 +51,10 @@ MUST_CHECK int store_judge(const char *dir, struct store_verdict *out, struct er
 /* fsm.mdb becomes fsm.stale (one slot, overwritten); its lock file and mark go. Durable on return. Not while open. */
 MUST_CHECK int store_set_aside(const char *dir, struct err *e);
 
+/* The synced image at `path`, in the same directory, becomes fsm.mdb, marked clean; whatever stood there is gone.
+ * Wholly before or wholly after, whenever the power fails. Not while open. Errors of store_read_file_info; ERR_IO. */
+MUST_CHECK int store_put_image(const char *dir, const char *path, struct err *e);
+
 /* What the meta pages of a file at `path` say. ERR_NOTFOUND: no file or an empty one; ERR_CORRUPT: no valid meta page,
  * or shorter than they say; ERR_VERSION: another LMDB format; ERR_IO. */
 struct store_file_info {

@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/store_internal.h"
+
 #define PAGE_HEADER 16
 #define META_SIZE 136
 #define META_MAGIC 0xBEEFC0DEu
@@ -75,6 +77,25 @@ static int read_metas(int fd, const char *path, uint64_t length, struct store_fi
 	if (newest->last_page >= length / newest->page_size)
 		return err_set(e, ERR_CORRUPT, "%s: cut short: %llu bytes, but page %llu of %u bytes is in use", path,
 		               (unsigned long long)length, (unsigned long long)newest->last_page, newest->page_size);
+	return 0;
+}
+
+int store_pad_image(int fd, off_t from, struct err *e)
+{
+	struct meta m[2];
+	struct stat st;
+	const off_t end = lseek(fd, 0, SEEK_CUR);
+	if (from < 0 || end < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return 0;
+	if (!read_meta(fd, from, &m[0]) || !is_page_size(m[0].page_size) ||
+	    !read_meta(fd, from + (off_t)m[0].page_size, &m[1]))
+		return err_set(e, ERR_IO, "the copy of a database cannot be read back");
+	const struct meta *newest = m[1].txn_id > m[0].txn_id ? &m[1] : &m[0];
+	const off_t want = from + (off_t)((newest->last_page + 1) * m[0].page_size);
+	if (end >= want)
+		return 0;
+	if (ftruncate(fd, want) != 0 || lseek(fd, want, SEEK_SET) != want)
+		return err_set_errno(e, store_code(errno), errno, "cannot make room behind the copy of a database");
 	return 0;
 }
 

@@ -337,10 +337,10 @@ int store_copy(struct store *s, int fd, struct err *e)
 		rc = err_set(e, ERR_CLOSED, "%s: not open", s->path);
 	} else {
 		atomic_store(&s->copy_since_ms, clock_mono_ms());
+		const off_t from = lseek(fd, 0, SEEK_CUR);
 		rc = mdb_env_copyfd2(s->env, fd, 0);
 		atomic_store(&s->copy_since_ms, 0);
-		if (rc)
-			rc = store_fail(e, rc, "%s: cannot copy", s->path);
+		rc = rc ? store_fail(e, rc, "%s: cannot copy", s->path) : store_pad_image(fd, from, e);
 	}
 	pthread_rwlock_unlock(&s->in_use);
 	return rc;
@@ -352,6 +352,21 @@ uint64_t store_copy_since_ms(const struct store *s)
 }
 
 /* ---- putting another file in place ---- */
+
+int store_put_image(const char *dir, const char *path, struct err *e)
+{
+	struct store_file_info info;
+	char to[4096];
+	if ((size_t)snprintf(to, sizeof(to), "%s/%s", dir, STORE_FILE) >= sizeof(to))
+		return err_set(e, ERR_INVALID, "%s: the path is too long", dir);
+	int rc = store_read_file_info(path, &info, e);
+	if (rc)
+		return rc;
+	if (rename(path, to) != 0)
+		return err_set_errno(e, store_code(errno), errno, "%s: cannot rename to %s", path, to);
+	rc = store_sync_dir(dir, e);
+	return rc ? rc : store_mark_clean(dir, info.txn_id, e);
+}
 
 static int swap_files(struct store *s, const char *path, uint64_t txn_id, bool *swapped, struct err *e)
 {
@@ -398,6 +413,26 @@ bool store_is_open(const struct store *s)
 }
 
 /* ---- room ---- */
+
+/* LMDB does not write a page that a transaction took at the end of the file and gave up again, so the file may end
+ * before its last page. It is made as long as its meta page says: a shorter one is taken for cut short at the next
+ * start. Failing that only costs a rebuild. */
+void store_fit_file(struct store *s)
+{
+	MDB_envinfo info;
+	MDB_stat st;
+	struct stat file;
+	mdb_filehandle_t fd;
+	int rc = mdb_env_info(s->env, &info);
+	if (rc == 0)
+		rc = mdb_env_stat(s->env, &st);
+	if (rc == 0)
+		rc = mdb_env_get_fd(s->env, &fd);
+	assert(rc == 0);
+	const off_t want = (off_t)((info.me_last_pgno + 1) * st.ms_psize);
+	if (fstat(fd, &file) == 0 && file.st_size < want)
+		(void)!ftruncate(fd, want);
+}
 
 void store_show_usage(struct store *s, const struct store_usage *u)
 {

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "store/mark.h"
 #include "store/store.h"
@@ -61,6 +62,11 @@ struct store_usage {
 };
 int store_measure(struct store_txn *t, struct store_usage *out);
 void store_show_usage(struct store *s, const struct store_usage *u);
+void store_fit_file(struct store *s); /* after a commit: long enough for its last page */
+
+/* meta.c: the image that was written from `from` on reaches to its last page, whatever the copied file did. What
+ * is no regular file is left as it is. */
+MUST_CHECK int store_pad_image(int fd, off_t from, struct err *e);
 
 /* mark.c; durable on return */
 MUST_CHECK int store_mark_dirty(const char *dir, struct err *e);

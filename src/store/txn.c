@@ -141,6 +141,7 @@ int store_commit(struct store_txn *t, struct err *e)
 		forget_made_dbs(t);
 		rc = store_fail(e, rc, "%s: cannot commit", s->path);
 	} else {
+		store_fit_file(s);
 		store_show_usage(s, &usage);
 	}
 	mem_free(t);

@@ -453,10 +453,10 @@ void node_self_hello(const struct node *n, struct net_hello *out)
 	snprintf(out->name, sizeof(out->name), "%s", n->o.id);
 	snprintf(out->addr, sizeof(out->addr), "%s", n->o.cluster_addr);
 	out->empty = !node_is_configured(n);
-}
-
 	out->learner = n->o.learner;
 	out->entry_types = n->o.max_entry_type;
+}
+
 void node_attach_net(struct node *n, struct net_peers *net)
 {
 	n->net = net;

@@ -81,8 +81,8 @@ static bool take_entries(struct raft *r, const struct entry *v, size_t n)
 	for (; i < n; i++) {
 		struct raft_conf conf;
 		const bool is_conf = v[i].kind == ENTRY_CONFIG;
-		if (is_conf && raft_conf_decode(v[i].data, v[i].len, &conf, NULL) != 0)
-			assert(!"was decoded before");
+		const int rc = is_conf ? raft_conf_decode(v[i].data, v[i].len, &conf, NULL) : 0;
+		assert(rc == 0); /* are_sound has read it before */
 		advance_appended(r, &v[i], is_conf ? &conf : NULL);
 	}
 	return true;
@@ -114,7 +114,8 @@ void follow_on_append(struct raft *r, const struct raft_msg *m)
 	if (m->index <= r->log.commit) {
 		const raft_index known = r->log.commit - m->index;
 		const size_t skip = known < n ? (size_t)known : n;
-		entries = skip < n ? entries + skip : NULL;
+		if (skip > 0)
+			entries += skip;
 		n -= skip;
 	} else if (!agrees(r, m)) {
 		reject(r, m);

@@ -87,8 +87,8 @@ group = -Wl,--start-group $1 -Wl,--end-group
 
 # ---- the machine ----
 
-BUILD_DEBS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libev-dev liblmdb-dev libmsgpack-dev libhttp-parser-dev \
-	libssl-dev libcrypt-dev libcurl4-openssl-dev libedit-dev libxxhash-dev
+BUILD_DEBS := curl gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libev-dev liblmdb-dev libmsgpack-dev \
+	libhttp-parser-dev libssl-dev libcrypt-dev libcurl4-openssl-dev libedit-dev libxxhash-dev
 TEST_DEBS := libcmocka-dev lua-busted lua-check lua-socket lua-dkjson clang-format clang-tidy cppcheck
 FUZZ_DEBS := clang
 
@@ -198,8 +198,8 @@ $(B)/$1/lib/veena/spec.so: $$(call archives_of,$1,control)
 	@mkdir -p $$(@D)
 	$$(say) "LD $1 $$@"
 	$$(Q)echo '{ global: luaopen_*; local: *; };' >$$@.map
-	$$(Q)$$(CC) $$(LDFLAGS_$1) -shared -Wl,-z,nodelete -Wl,--version-script=$$@.map -Wl,--undefined=luaopen_veena_spec -o $$@ \
-		$$(call group,$$^) $$(filter-out -llua5.4,$$(call libs_of,control))
+	$$(Q)$$(CC) $$(LDFLAGS_$1) -shared -Wl,-z,nodelete -Wl,--version-script=$$@.map \
+		-Wl,--undefined=luaopen_veena_spec -o $$@ $$(call group,$$^) $$(filter-out -llua5.4,$$(call libs_of,control))
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant_rules,$v)))
 
@@ -244,7 +244,9 @@ runner_tsan := $(NO_ASLR)
 define unit_target
 .PHONY: unit-$1
 unit-$1: $(call unit_programs_of,$(VARIANT),$1)
-	@status=0; for t in $$^; do $(runner_$(VARIANT)) $$$$t || { echo "$$$$t: failed" >&2; status=1; }; done; exit $$$$status
+	@status=0; for t in $$^; do \
+		$(runner_$(VARIANT)) $$$$t || { echo "$$$$t: failed" >&2; status=1; }; \
+	done; exit $$$$status
 endef
 $(foreach f,$(FOLDERS),$(eval $(call unit_target,$f)))
 
@@ -260,7 +262,8 @@ fuzz_folder = $(or $(filter $(FOLDERS),$(1:fuzz_%=%)),model)
 
 # For check: each corpus file once, through gcc's ASan objects and a small main.
 define replay_rules
-$(B)/asan/fuzz/$1: $(B)/asan/tests/fuzz/$1.o $(B)/asan/tests/fuzz/replay.o $(call archives_of,asan,$(call fuzz_folder,$1))
+$(B)/asan/fuzz/$1: $(B)/asan/tests/fuzz/$1.o $(B)/asan/tests/fuzz/replay.o \
+		$(call archives_of,asan,$(call fuzz_folder,$1))
 	@mkdir -p $$(@D)
 	$$(say) "LD asan $$@"
 	$$(Q)$$(CC) $$(LDFLAGS_asan) -o $$@ $$(filter %.o,$$^) $$(call group,$$(filter %.a,$$^)) \
@@ -283,8 +286,10 @@ fuzz: deps-fuzz ## fuzzes each decoder for T seconds (T=30), starting from the c
 	@$(MAKE) --no-print-directory $(FUZZERS:%=$(B)/fuzz/%)
 	@mkdir -p $(foreach f,$(FUZZERS),$(B)/fuzz/corpus/$(f:fuzz_%=%) tests/fuzz/corpus/$(f:fuzz_%=%))
 	@set -e; for f in $(FUZZERS:fuzz_%=%); do echo "fuzz_$$f: $(T) s"; \
-		$(B)/fuzz/fuzz_$$f -max_total_time=$(T) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
-			-artifact_prefix=$(B)/fuzz/$$f- $(B)/fuzz/corpus/$$f tests/fuzz/corpus/$$f; done
+		$(B)/fuzz/fuzz_$$f -max_total_time=$(T) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+			-artifact_prefix=$(B)/fuzz/$$f- $(B)/fuzz/corpus/$$f tests/fuzz/corpus/$$f \
+			>$(B)/fuzz/$$f.log 2>&1 || { tail -n 60 $(B)/fuzz/$$f.log; exit 1; }; \
+		grep -a number_of_executed_units $(B)/fuzz/$$f.log; done
 
 # ---- simulator: the daemon's objects with its own clock, network and disk ----
 
@@ -324,7 +329,8 @@ $(B)/release/lib/proc.so: $(B)/release/tests/cluster/proc.o
 spec: $(if $(HAVE_SPEC),$(B)/release/lib/veena/spec.so) ## runs the specs of the policies and of lua/
 	$(call LUA_PATHS,release) $(BUSTED) --output=TAP spec
 cluster: all $(B)/release/lib/proc.so ## runs the cluster tests, real processes (SCALE=full, SPEC=file, FILTER=words)
-	$(call LUA_PATHS,release) VEENAD=$(B)/veenad $(BUSTED) --output=TAP $(if $(FILTER),--filter='$(FILTER)') $(or $(SPEC),tests/cluster)
+	$(call LUA_PATHS,release) VEENAD=$(B)/veenad VEENA=$(B)/veena $(BUSTED) --output=TAP \
+		$(if $(FILTER),--filter='$(FILTER)') $(or $(SPEC),tests/cluster)
 
 # ---- bench ----
 
@@ -373,7 +379,8 @@ lint-lua:
 
 .PHONY: analyze
 analyze: ## the slow analyzers: clang's, and gcc's -fanalyzer
-	$(Q)clang-tidy --quiet --checks='-*,clang-analyzer-*' --warnings-as-errors='*' $(filter %.c,$(C_FILES)) -- $(TIDY_FLAGS)
+	$(Q)clang-tidy --quiet --checks='-*,clang-analyzer-*' --warnings-as-errors='*' \
+		$(filter src/%.c,$(C_FILES)) -- $(TIDY_FLAGS)
 	$(Q)set -e; for f in $(filter src/%.c,$(C_FILES)); do \
 		$(CC) $(CFLAGS_common) -O1 -fanalyzer -c -o /dev/null $$f; done
 

@@ -249,8 +249,6 @@ void changes_restart(struct changes *c, raft_index floor);
 
 /* ---- struct fsm ---- */
 
-struct members_table; /* members_read.c: a struct fsm_members with its count and memory */
-
 struct fsm {
 	struct store *store;
 	uint32_t max_entry_type;

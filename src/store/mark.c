@@ -202,6 +202,7 @@ static void decide(struct store_verdict *v, enum store_trust trust, const char *
 	vsnprintf(v->why, sizeof(v->why), fmt, ap);
 	va_end(ap);
 	v->trust = trust;
+	v->clean = false;
 }
 
 static void judge_mark(const struct mark *m, const struct stat *st, const struct store_file_info *info,
@@ -217,6 +218,7 @@ static void judge_mark(const struct mark *m, const struct stat *st, const struct
 		else
 			decide(v, STORE_UNTRUSTED, "closed clean at transaction %" PRIu64 ", stands at %" PRIu64,
 			       m->txn_id, info->txn_id);
+		v->clean = v->trust == STORE_TRUSTED;
 		return;
 	case MARK_DIRTY: break;
 	}

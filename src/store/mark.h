@@ -41,6 +41,7 @@ enum store_trust {
 
 struct store_verdict {
 	enum store_trust trust;
+	bool clean;    /* STORE_TRUSTED: by a clean mark; false: by a dirty one of this boot */
 	char why[160]; /* what decided it, for the log line */
 };
 

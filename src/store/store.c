@@ -218,7 +218,6 @@ static int open_scratch(const struct store_options *o, struct store **out, struc
 	struct store *s = store_new(NULL, o->scratch);
 	s->map_asked = o->map_bytes ? o->map_bytes : STORE_MAP_DEFAULT;
 	s->limit_asked = o->limit_bytes;
-	s->scratch = true;
 	int rc = open_env(s, e);
 	if (rc) {
 		store_free(s);
@@ -251,6 +250,8 @@ int store_open(const struct store_options *o, struct store **out, struct err *e)
 	s->map_asked = o->map_bytes ? o->map_bytes : STORE_MAP_DEFAULT;
 	s->limit_asked = o->limit_bytes;
 	s->sync_commits = o->sync_commits;
+	/* What a killed process of this boot left is ours to sync, and to mark clean at the end. */
+	atomic_store(&s->dirty, verdict.trust == STORE_TRUSTED && !verdict.clean);
 	/* LMDB writes the meta pages of an empty file when it opens it. */
 	if (verdict.trust == STORE_ABSENT) {
 		rc = store_mark_dirty(o->dir, e);

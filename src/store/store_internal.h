@@ -27,7 +27,6 @@ struct store {
 	uint64_t limit_asked; /* bytes; 0 = from the map */
 	bool read_only;
 	bool sync_commits;
-	bool scratch;
 	_Atomic bool dirty;       /* the dirty mark of this run stands */
 	_Atomic bool sync_failed; /* final */
 	pthread_rwlock_t in_use;  /* held shared by sync and copy, alone by replace and close */

@@ -301,6 +301,17 @@ static void test_open_changes_nothing_before_a_commit(void **state)
 	buf_fini(&now);
 }
 
+/* What a killed process left is marked clean by the next orderly close, also when that one wrote nothing. */
+static void test_close_after_a_kill_is_clean(void **state)
+{
+	struct place *p = *state;
+	write_one(p, false);
+	assert_int_equal(store_close(open_store(p), false, NULL), 0);
+	assert_int_equal(store_close(open_store(p), true, NULL), 0);
+	boot_now = "99999999-2222-3333-4444-555555555555";
+	assert_int_equal(judge(p), STORE_TRUSTED);
+}
+
 /* The dirty mark stands, durable, before the first write transaction of a run is given out. */
 static void test_mark_is_dirty_before_the_first_commit(void **state)
 {
@@ -471,6 +482,7 @@ int main(void)
 		CASE(test_judge_measures_the_file),
 		CASE(test_open_leaves_an_untrusted_file_alone),
 		CASE(test_open_changes_nothing_before_a_commit),
+		CASE(test_close_after_a_kill_is_clean),
 		CASE(test_mark_is_dirty_before_the_first_commit),
 		CASE(test_sync_failure_removes_the_mark),
 		CASE(test_close_failure_is_not_clean),

@@ -9,8 +9,8 @@
  *   trusted, within the log     some               keep it; what it already holds is not applied again
  *   not trusted, or absent      some               set aside, rebuild it from the log
  *
- * Raft state is a log that was made, whatever it holds. Not trusted (store/mark.h) is never opened, not even to look, and
- * counts as "holds anything". Whatever refuses does so before it has changed a file. */
+ * Raft state is a log that was made, whatever it holds. Not trusted (store/mark.h) is never opened, not even to look,
+ * and counts as "holds anything". Whatever refuses does so before it has changed a file. */
 #include "node/node_internal.h"
 
 #include <assert.h>
@@ -412,9 +412,9 @@ static int assemble(struct node *n, const struct found *f, struct err *e)
 		return rc;
 	node_status_publish(n);
 	log_info("node.opened",
-	         "id=%s incarnation=%016" PRIx64 " cluster=%016" PRIx64 " term=%" PRIu64 " log=%" PRIu64 "..%" PRIu64
+	         "incarnation=%016" PRIx64 " cluster=%016" PRIx64 " term=%" PRIu64 " log=%" PRIu64 "..%" PRIu64
 	         " applied=%" PRIu64 " fsm=\"%s\"",
-	         n->o.id, n->self.incarnation, n->self.cluster_id, f->log.term, f->log.first_index, f->log.last_index,
+	         n->self.incarnation, n->self.cluster_id, f->log.term, f->log.first_index, f->log.last_index,
 	         f->applied, f->fsm.why);
 	n->opened = true;
 	return 0;

@@ -245,6 +245,13 @@ uint64_t node_bootstrap_turn(struct node *n)
 	return b->next_ms;
 }
 
+/* Somebody came who was missing, so the round under way will lack it: the next begins at once. */
+void node_bootstrap_on_up(struct node *n)
+{
+	if (n->boot.state == NODE_BOOT_ASKING)
+		n->boot.next_ms = n->now;
+}
+
 /* ---- frames ---- */
 
 void node_bootstrap_on_probe(struct node *n, const struct node_event *ev)

@@ -133,6 +133,7 @@ static void on_up_event(struct node *n, const struct node_event *ev)
 		return;
 	}
 	node_links_note(n, &ev->hello);
+	node_bootstrap_on_up(n);
 }
 
 static void on_down_event(struct node *n, const struct node_event *ev)

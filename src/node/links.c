@@ -3,11 +3,14 @@
  * An address is known from up to three places: --peers, the Raft configuration, and what a peer says of itself in its
  * hello. The configuration replaces the option; a hello replaces both when it comes from the very incarnation the
  * configuration names, so that a server that moved with its disk is dialled where it is before the configuration
- * can be changed to say so. */
+ * can be changed to say so. Any of them may be out of date (all servers moved at once; old flags after a power cut), so
+ * where two differ, a link that does not come up is tried at the other address in turn. */
 #include "node/node_internal.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define OTHER_ADDRESS_MS 2000 /* a link is down so long before the other address is tried */
 
 static struct node_link *link_find(struct node *n, const char *name)
 {
@@ -31,6 +34,7 @@ static struct node_link *link_add(struct node *n, const char *name)
 
 static void link_dial(struct node *n, struct node_link *l, const char *addr)
 {
+	l->dialled_ms = n->now;
 	if (strcmp(l->addr, addr) == 0)
 		return;
 	snprintf(l->addr, sizeof(l->addr), "%s", addr);
@@ -46,7 +50,7 @@ void node_links_start(struct node *n)
 		struct node_link *l = link_add(n, p->name);
 		if (!l)
 			continue; /* node_open refused more peers than links */
-		l->from_options = true;
+		snprintf(l->option_addr, sizeof(l->option_addr), "%s", p->addr);
 		link_dial(n, l, p->addr);
 	}
 	node_links_refresh(n);
@@ -56,7 +60,7 @@ static void drop_removed(struct node *n)
 {
 	for (size_t i = 0; i < n->link_count;) {
 		struct node_link *l = &n->links[i];
-		if (l->from_options || raft_conf_find_name(&n->conf, l->name)) {
+		if (l->option_addr[0] != '\0' || raft_conf_find_name(&n->conf, l->name)) {
 			i++;
 			continue;
 		}
@@ -95,6 +99,30 @@ void node_links_note(struct node *n, const struct net_hello *h)
 	l->incarnation = h->incarnation;
 	if (h->addr[0] != '\0')
 		link_dial(n, l, h->addr);
+}
+
+/* Where else this server may be; NULL: nowhere. */
+static const char *other_address(const struct node_link *l)
+{
+	const char *const other = strcmp(l->addr, l->conf_addr) == 0 ? l->option_addr : l->conf_addr;
+	return other[0] != '\0' && strcmp(other, l->addr) != 0 ? other : NULL;
+}
+
+uint64_t node_links_turn(struct node *n)
+{
+	uint64_t next = UINT64_MAX;
+	for (size_t i = 0; n->net && i < n->link_count; i++) {
+		struct node_link *l = &n->links[i];
+		const char *other = other_address(l);
+		if (!other)
+			continue;
+		if (net_peers_is_up(n->net, l->name))
+			l->dialled_ms = n->now; /* counted from when it was last up */
+		else if (n->now >= l->dialled_ms + OTHER_ADDRESS_MS)
+			link_dial(n, l, other);
+		next = node_sooner(next, l->dialled_ms + OTHER_ADDRESS_MS);
+	}
+	return next;
 }
 
 const char *node_links_name(const struct node *n, node_id id)

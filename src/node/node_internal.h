@@ -197,10 +197,11 @@ void node_read_fini(struct node *n);
 
 struct node_link {
 	char name[RAFT_NAME_MAX + 1];
-	char addr[RAFT_ADDR_MAX + 1];      /* dialled */
-	char conf_addr[RAFT_ADDR_MAX + 1]; /* as the configuration last said; "" = it did not */
-	node_id incarnation;               /* as its last hello said; 0 = never heard */
-	bool from_options;                 /* named by --peers: dialled whatever the configuration says */
+	char addr[RAFT_ADDR_MAX + 1];        /* dialled */
+	char conf_addr[RAFT_ADDR_MAX + 1];   /* as the configuration last said; "" = it did not */
+	char option_addr[RAFT_ADDR_MAX + 1]; /* as --peers says; "" = not named there: dialled only while configured */
+	uint64_t dialled_ms;
+	node_id incarnation; /* as its last hello said; 0 = never heard */
 };
 
 enum node_event_kind { NODE_EVENT_FRAME, NODE_EVENT_UP, NODE_EVENT_DOWN };
@@ -229,6 +230,7 @@ void node_inbox_drain(struct node *n);
 void node_inbox_discard(struct node *n);
 void node_links_start(struct node *n);                           /* dials --peers and --join */
 void node_links_refresh(struct node *n);                         /* the configuration changed */
+uint64_t node_links_turn(struct node *n);                        /* tries other addresses; returns the next deadline */
 void node_links_note(struct node *n, const struct net_hello *h); /* somebody said who and where it is */
 const char *node_links_name(const struct node *n, node_id id);   /* NULL: never heard of */
 node_id node_links_id(const struct node *n, const char *name);   /* 0: not in the configuration */
@@ -264,6 +266,7 @@ struct node_bootstrap {
 int node_bootstrap_init(struct node *n, struct err *e);
 uint64_t node_bootstrap_turn(struct node *n); /* returns the next deadline */
 void node_bootstrap_written(struct node *n);  /* the cluster id is durable */
+void node_bootstrap_on_up(struct node *n);
 void node_bootstrap_on_probe(struct node *n, const struct node_event *ev);
 void node_bootstrap_on_reply(struct node *n, const struct node_event *ev);
 bool node_may_bootstrap(const struct node_options *o);

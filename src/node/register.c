@@ -49,7 +49,7 @@ static void on_outcome(struct node *n, uint64_t request, int code)
 		return; /* a success of an earlier attempt counts: later ones wait behind it on a slow leader */
 	if (code == 0) {
 		if (!r->accepted) {
-			log_info("member.registered", "id=%s", n->o.id);
+			log_info("member.registered", "types=%" PRIu32, n->o.max_entry_type);
 			r->next_ms = n->now + n->o.member_heartbeat_ms;
 		}
 		r->accepted = true;
@@ -57,8 +57,8 @@ static void on_outcome(struct node *n, uint64_t request, int code)
 		return;
 	}
 	if (code > 0 && code != r->last_refusal)
-		log_error("member.refused", "id=%s reason=%s remedy=\"an operator must admit this server again\"",
-		          n->o.id, fsm_refusal_word(code));
+		log_error("member.refused", "reason=%s remedy=\"an operator must admit this server again\"",
+		          fsm_refusal_word(code));
 	r->last_refusal = code;
 	/* What failed for want of a leader is tried again soon; what was judged will be judged the same. */
 	r->next_ms = n->now + (code < 0 ? NODE_REGISTER_RETRY_MS : n->o.member_heartbeat_ms);

@@ -116,7 +116,7 @@ uint64_t node_turn(struct node *n, uint64_t now_ms)
 	if (n->stopped[0] != '\0')
 		return stopped_turn(n);
 	take_inputs(n);
-	uint64_t next = node_bootstrap_turn(n);
+	uint64_t next = node_sooner(node_links_turn(n), node_bootstrap_turn(n));
 	node_register_drain(n);
 	next = node_sooner(next, node_register_turn(n)); /* before proposals: it makes one on the leader */
 	node_propose_drain(n);

@@ -88,6 +88,40 @@ static void test_moved_server_is_followed(void **state)
 	expect_equal_states(w);
 }
 
+/* All servers come back elsewhere at once, and only the flags know: the addresses of the configuration lead nowhere, so
+ * those of --peers are tried too. The other way round, after the configuration followed, old flags do no harm (F12). */
+static void test_all_moved_at_once(void **state)
+{
+	struct world *w = *state;
+	struct node_peer_addr old[WORLD_NODES];
+	memcpy(old, w->peers, sizeof(old));
+	for (size_t i = 0; i < 3; i++)
+		w->nodes[i].options.member_heartbeat_ms = 1000;
+	world_create(w, start_three(w), "a");
+	for (size_t i = 0; i < 3; i++)
+		world_stop(w, i);
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(w->nodes[i].addr, sizeof(w->nodes[i].addr), "127.0.0.1:%zu", 8001 + i);
+		snprintf(w->peers[i].addr, sizeof(w->peers[i].addr), "127.0.0.1:%zu", 8001 + i);
+	}
+	for (size_t i = 0; i < 3; i++)
+		world_start(w, i);
+	for (size_t i = 0; i < 3; i++) {
+		struct node_status s;
+		world_until(w, (s = world_status(w, i), strcmp(s.conf.servers[0].addr, "127.0.0.1:8001") == 0 &&
+		                                            strcmp(s.conf.servers[1].addr, "127.0.0.1:8002") == 0 &&
+		                                            strcmp(s.conf.servers[2].addr, "127.0.0.1:8003") == 0));
+	}
+	memcpy(w->peers, old, sizeof(old));
+	for (size_t i = 0; i < 3; i++)
+		world_stop(w, i);
+	for (size_t i = 0; i < 3; i++)
+		world_start(w, i);
+	world_until(w, world_leader(w) < WORLD_NODES && all_registered(w));
+	world_create(w, world_leader(w), "b");
+	expect_equal_states(w);
+}
+
 /* Frames that are damaged, of an unknown type, in another's name or of another cluster change nothing. */
 static void test_hostile_frames_change_nothing(void **state)
 {
@@ -251,10 +285,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, trio_setup, trio_teardown)
-		TEST(test_follower_catches_up_from_files),    TEST(test_own_apply_fetches_old_entries),
-		TEST(test_moved_server_is_followed),          TEST(test_hostile_frames_change_nothing),
-		TEST(test_registration_is_for_oneself),       TEST(test_gate_follows_the_oldest_server),
-		TEST(test_storm_keeps_what_was_acknowledged),
+		TEST(test_follower_catches_up_from_files), TEST(test_own_apply_fetches_old_entries),
+		TEST(test_moved_server_is_followed),       TEST(test_all_moved_at_once),
+		TEST(test_hostile_frames_change_nothing),  TEST(test_registration_is_for_oneself),
+		TEST(test_gate_follows_the_oldest_server), TEST(test_storm_keeps_what_was_acknowledged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

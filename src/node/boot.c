@@ -306,6 +306,8 @@ static int start_raft(struct node *n, const struct found *f, struct err *e)
 	p.heartbeat_ms = n->o.heartbeat_ms;
 	p.election_ms = n->o.election_ms;
 	p.apply_entries_max = NODE_APPLY_SLOTS;
+	if (n->o.append_bytes)
+		p.append_bytes_max = n->o.append_bytes;
 	p.seed = n->o.seed;
 	while (p.seed == 0)
 		rand_secure(&p.seed, sizeof(p.seed));

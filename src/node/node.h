@@ -52,6 +52,7 @@ struct node_options {
 	uint32_t map_gib;             /* LMDB map, 0 = 1024 */
 	bool sync_fsm;                /* --sync fsm */
 	size_t segment_bytes;         /* 0 = default */
+	size_t append_bytes;          /* payload in one append to a peer; 0 = default. Small ones for tests */
 	uint64_t seed;                /* raft timeouts; 0 = from the kernel */
 	struct pool *pool;
 };

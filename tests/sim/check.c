@@ -90,6 +90,7 @@ void check_node(int node)
 		           w.nodes[c.leader_of[view.term] - 1].name, s->name);
 	if (!c.leader_of[view.term]) {
 		c.leader_of[view.term] = (int8_t)(node + 1);
+		world_on_leader(node);
 		/* Leader completeness: it holds every entry that anybody applied. */
 		for (raft_index i = view.first_index; i && i <= c.highest; i++) {
 			if (c.committed[i].hash && raft_term_at(s->node->raft, i) != c.committed[i].term)

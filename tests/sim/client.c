@@ -27,7 +27,7 @@ struct made_topic {
 	int64_t tried; /* of the newest alter that may have happened */
 };
 
-enum op { OP_IDLE, OP_CREATE, OP_ALTER, OP_READ };
+enum op { OP_IDLE, OP_CREATE, OP_ALTER, OP_READ, OP_HALF };
 
 struct client {
 	int number;
@@ -41,6 +41,7 @@ struct client {
 	raft_index floor; /* of a read: every write acknowledged before it began is at or below its index */
 	struct made_topic topics[TOPICS_PER_CLIENT];
 	size_t topic_count;
+	size_t half_count; /* entries whose second command is refused: nothing of them may ever be seen */
 };
 
 static struct client clients[CLIENTS];
@@ -82,6 +83,10 @@ static void on_done(struct client *c, const struct node_completion *d)
 			           ", acknowledged before the read began",
 			           c->number, d->index, c->floor);
 		c->op = OP_IDLE;
+	} else if (c->op == OP_HALF) {
+		if (d->code == 0)
+			world_fail("client %d: an entry was applied whose second command must be refused", c->number);
+		c->op = OP_IDLE;
 	} else if (d->code == 0) {
 		settle(c, TOLD_DONE, d->index);
 	} else if (d->code > 0) {
@@ -116,11 +121,10 @@ void client_node_down(int node)
 
 /* ---- acting ---- */
 
-static struct slab *create_entry(const struct client *c, size_t topic)
+/* `placed_id`: the incarnation that the placement in the same entry expects. */
+static struct slab *create_entry(const struct client *c, const char *name, size_t topic, const char *placed_id)
 {
-	char name[32];
 	char id[HEX64_SIZE];
-	topic_name(name, c, topic);
 	hex64(id, ((uint64_t)c->number << 32) + topic + 1);
 	const struct cmd_topic_create_with create = {
 		.topic = {
@@ -138,9 +142,10 @@ static struct slab *create_entry(const struct client *c, size_t topic)
 	entry_builder_init(&b);
 	entry_builder_add(&b, CMD_TOPIC_CREATE_WITH, &create);
 	/* A second command in the same entry: together or not at all. */
-	const struct cmd_partition_place place = {
-		.topic = str_of(name), .partition = 0, .owner_id = STR_LIT("n1"), .expect_id = str_of(id)
-	};
+	const struct cmd_partition_place place = { .topic = str_of(name),
+		                                   .partition = 0,
+		                                   .owner_id = STR_LIT("n1"),
+		                                   .expect_id = str_of(placed_id ? placed_id : id) };
 	entry_builder_add(&b, CMD_PARTITION_PLACE, &place);
 	const struct entry_header h = { .actor = STR_LIT("sim"), .origin = STR_LIT("sim") };
 	struct slab *slab = NULL;
@@ -201,6 +206,16 @@ static void write_something(struct client *c)
 		.reply = { .queue = c->done, .slot = 0, .generation = c->generation },
 		.term = world_draw(2) ? node_term(n) : 0,
 	};
+	if (world_draw(12) == 0) {
+		char name[32];
+		c->op = OP_HALF;
+		snprintf(name, sizeof(name), "half%d-%zu", c->number, c->half_count++);
+		p.entry = create_entry(c, name, 0, "0000000000000000");
+		p.max_type = CMD_PARTITION_PLACE;
+		if (!node_propose(n, &p))
+			c->op = OP_IDLE;
+		return;
+	}
 	const size_t alterable = c->topic_count ? (size_t)world_draw(c->topic_count) : 0;
 	if (c->topic_count && world_draw(3) && c->topics[alterable].create == TOLD_DONE) {
 		c->op = OP_ALTER;
@@ -212,7 +227,9 @@ static void write_something(struct client *c)
 	} else if (c->topic_count < TOPICS_PER_CLIENT) {
 		c->op = OP_CREATE;
 		c->topic = c->topic_count++;
-		p.entry = create_entry(c, c->topic);
+		char name[32];
+		topic_name(name, c, c->topic);
+		p.entry = create_entry(c, name, c->topic, NULL);
 		p.max_type = CMD_PARTITION_PLACE;
 	} else {
 		return;
@@ -289,6 +306,17 @@ static void check_topic(const struct client *c, size_t topic, int node, struct s
 		world_fail("%s on %s has half of its entry", name, w.nodes[node].name);
 }
 
+static void check_halves(const struct client *c, int node, struct store_txn *txn)
+{
+	for (size_t i = 0; i < c->half_count; i++) {
+		char name[32];
+		struct fsm_topic found;
+		snprintf(name, sizeof(name), "half%d-%zu", c->number, i);
+		if (fsm_get_topic(txn, str_of(name), &found) == 0)
+			world_fail("%s is on %s: a refused entry left half of itself", name, w.nodes[node].name);
+	}
+}
+
 void client_check_end(void)
 {
 	struct arena a = { 0 };
@@ -302,6 +330,7 @@ void client_check_end(void)
 				check_topic(&clients[i], k, node, txn, &a);
 				arena_reset(&a);
 			}
+			check_halves(&clients[i], node, txn);
 		}
 		store_abort(txn);
 	}

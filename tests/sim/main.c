@@ -209,11 +209,10 @@ static const struct {
 	const char *name;
 	uint64_t seed;
 } faults[] = {
-	{ "vote-not-persisted", 1 },       { "commit-older-term", 1 },       { "no-log-matching", 1 },
-	{ "no-up-to-date-check", 1 },      { "ack-before-sync", 1 },         { "apply-beyond-durable", 1 },
-	{ "stale-completion-taken", 1 },   { "vote-before-durable", 1 },     { "ack-before-durable", 1 },
-	{ "applied-ahead-of-effects", 1 }, { "refusal-leaves-effects", 1 },  { "torn-tail-accepted", 1 },
-	{ "damage-cut-off", 1 },           { "prevote-counted-as-vote", 1 }, { "read-before-noop", 1 },
+	{ "vote-not-persisted", 1 },    { "no-up-to-date-check", 5 }, { "ack-before-sync", 1 },
+	{ "apply-beyond-durable", 29 }, { "ack-before-durable", 8 },  { "applied-ahead-of-effects", 1 },
+	{ "torn-tail-accepted", 15 },   { "read-before-noop", 7 },    { "refusal-leaves-effects", 1 },
+	{ "read-without-round", 1 },
 };
 
 static void run_faults(bool anew, struct tally *t)

@@ -40,6 +40,8 @@ struct sim_plan {
 	uint64_t pause_every_ms; /* mean time between pauses of a node; 0 = none */
 	uint32_t power_per_cent; /* of crashes: power cuts */
 	uint64_t write_every_us; /* mean time between writes of a client */
+	uint32_t append_bytes;   /* small ones split what would travel together; 0 = the default */
+	bool hunt_leaders;       /* strike at whoever was just elected */
 };
 
 struct sim_node {
@@ -83,6 +85,7 @@ void world_trace(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* A rule is broken: the run ends with this sentence. Does not return to the event. */
 _Noreturn void world_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 uint64_t world_draw(uint64_t n); /* uniform in 0..n-1 */
+void world_on_leader(int node);  /* a new leader was seen */
 
 /* Events: `run` is called at now + delay_us with these arguments. */
 typedef void (*world_event)(uint64_t a, uint64_t b, void *p);

@@ -314,6 +314,7 @@ static void start_node(uint64_t number, uint64_t run, void *p)
 		.snapshots_kept = 2,
 		.map_gib = 1,
 		.segment_bytes = 64 << 10,
+		.append_bytes = w.plan.append_bytes,
 		.seed = 1 + world_draw(UINT64_MAX - 1),
 		.pool = s->pool,
 	};
@@ -391,6 +392,38 @@ static void cut_links(uint64_t a, uint64_t b, void *p)
 	net_breathe();
 }
 
+static void kill_leader(uint64_t number, uint64_t run, void *p)
+{
+	(void)p;
+	if (!w.healing && world_is_up((int)number) && w.nodes[number].run == run)
+		disk_crash_after((int)number, 1 + world_draw(6));
+}
+
+static void release_leader(uint64_t number, uint64_t b, void *p)
+{
+	(void)b;
+	(void)p;
+	for (int i = 0; i < w.plan.nodes; i++) {
+		w.cut[number][i] = false;
+		w.cut[i][number] = false;
+	}
+}
+
+/* Figure 8 of the paper needs leaders that reach a few, then die: chance alone makes such runs too rare. */
+void world_on_leader(int node)
+{
+	if (w.healing || !w.plan.hunt_leaders)
+		return;
+	for (int i = 0; i < w.plan.nodes; i++) {
+		w.cut[node][i] = i != node && world_draw(2);
+		w.cut[i][node] = w.cut[node][i];
+	}
+	world_trace("hunt %s", w.nodes[node].name);
+	if (world_draw(3))
+		world_at(1000 + world_draw(150000), kill_leader, (uint64_t)node, w.nodes[node].run, NULL);
+	world_at(world_draw(400000), release_leader, (uint64_t)node, 0, NULL);
+}
+
 /* ---- the run ---- */
 
 static void draw_plan(uint64_t seed)
@@ -409,6 +442,13 @@ static void draw_plan(uint64_t seed)
 	p->pause_every_ms = world_draw(3) ? 0 : 1000 + world_draw(4000);
 	p->power_per_cent = (uint32_t)world_draw(101);
 	p->write_every_us = 2000 + world_draw(30000);
+	p->append_bytes = world_draw(2) ? 0 : 64 + (uint32_t)world_draw(1000);
+	p->hunt_leaders = world_draw(4) == 0;
+	if (p->hunt_leaders) {
+		p->nodes = 5;
+		p->split_every_ms = 0;
+		p->power_per_cent = (uint32_t)world_draw(20);
+	}
 }
 
 static void step(void)

@@ -354,45 +354,40 @@ uint64_t store_copy_since_ms(const struct store *s)
 
 /* ---- putting another file in place ---- */
 
-int store_put_image(const char *dir, const char *path, struct err *e)
+/* From the rename to the new mark the mark is of another file (other inode, other transaction): a start in between
+ * rebuilds from the snapshot that this image is. */
+static int swap_files(const char *dir, const char *file, const char *path, bool *swapped, struct err *e)
 {
 	struct store_file_info info;
-	char to[4096];
-	if ((size_t)snprintf(to, sizeof(to), "%s/%s", dir, STORE_FILE) >= sizeof(to))
-		return err_set(e, ERR_INVALID, "%s: the path is too long", dir);
 	int rc = store_read_file_info(path, &info, e);
 	if (rc)
 		return rc;
-	if (rename(path, to) != 0)
-		return err_set_errno(e, store_code(errno), errno, "%s: cannot rename to %s", path, to);
+	if (rename(path, file) != 0)
+		return err_set_errno(e, store_code(errno), errno, "%s: cannot rename to %s", path, file);
+	*swapped = true;
 	rc = store_sync_dir(dir, e);
 	return rc ? rc : store_mark_clean(dir, info.txn_id, e);
 }
 
-static int swap_files(struct store *s, const char *path, uint64_t txn_id, bool *swapped, struct err *e)
+int store_put_image(const char *dir, const char *path, struct err *e)
 {
-	if (rename(path, s->path) != 0)
-		return err_set_errno(e, ERR_IO, errno, "%s: cannot rename to %s", path, s->path);
-	*swapped = true;
-	/* From here to the new mark the mark is of another file (other inode, other transaction): a start in between
-	 * rebuilds from the snapshot that this image is. */
-	int rc = store_sync_dir(s->dir, e);
-	return rc ? rc : store_mark_clean(s->dir, txn_id, e);
+	char file[4096];
+	bool swapped;
+	if ((size_t)snprintf(file, sizeof(file), "%s/%s", dir, STORE_FILE) >= sizeof(file))
+		return err_set(e, ERR_INVALID, "%s: the path is too long", dir);
+	return swap_files(dir, file, path, &swapped, e);
 }
 
 int store_replace(struct store *s, const char *path, struct err *e)
 {
-	struct store_file_info info;
 	bool swapped = false;
+	int rc;
 	assert(is_file_backed(s) && !s->read_only);
-	int rc = store_read_file_info(path, &info, e);
-	if (rc)
-		return rc;
 	pthread_rwlock_wrlock(&s->in_use);
 	if (s->env) {
 		mdb_env_close(s->env);
 		s->env = NULL;
-		rc = swap_files(s, path, info.txn_id, &swapped, e);
+		rc = swap_files(s->dir, s->path, path, &swapped, e);
 		if (rc == 0)
 			atomic_store(&s->dirty, false);
 		if (rc == 0 || !swapped) {

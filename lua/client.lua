@@ -15,15 +15,16 @@ local RETRY_FOR_S = 10 -- how long 503 "none" and 429 are tried again
 
 function client.new(global)
   local urls = {}
-  for url in global.url:gmatch("[^,]+") do
+  for url in global.url:gmatch("[^,%s]+") do
     url = url:gsub("/+$", "")
     urls[#urls + 1] = url:match("^%a+://") and url or "http://" .. url
   end
   return setmetatable({ urls = urls, at = 1, global = global }, client)
 end
 
-local function fail(exit, message, fields)
-  error({ exit = exit, message = message, fields = fields }, 0)
+-- `answer` is the HTTP answer that says the same, if there is one: --json prints it.
+local function fail(exit, message, answer)
+  error({ exit = exit, message = message, answer = answer }, 0)
 end
 client.fail = fail
 
@@ -101,12 +102,25 @@ end
 -- The decoded body of a 2xx answer (nil for none), and the answer.
 function client:call(method, path, value)
   local answer = self:send(method, path, value and json.encode(value) or nil)
+  -- Whatever else listens there may answer too; what it says is not read as if a node had said it.
+  if not answer.headers["x-veena-node"] then
+    fail(EXIT_FAILED, ("%s answers, but is no veena node; give another with --url or VEENA_URL")
+      :format(self.urls[self.at]))
+  end
   if answer.status >= 200 and answer.status < 300 then
-    return answer.body ~= "" and json.decode(answer.body) or nil, answer
+    if answer.body == "" then
+      return nil, answer
+    end
+    local body, problem = json.decode(answer.body)
+    if type(body) ~= "table" then
+      fail(EXIT_FAILED, ("%s: the answer cannot be read: %s")
+        :format(self.urls[self.at], problem or "no object"), answer)
+    end
+    return body, answer
   end
   local message, body = explain(answer)
   local exit = body.outcome == "unknown" and EXIT_UNKNOWN or EXIT_FAILED
-  fail(exit, body.code and ("%s (%s)"):format(message, body.code) or message, body)
+  fail(exit, body.code and ("%s (%s)"):format(message, body.code) or message, answer)
 end
 
 -- All pages of a list: the records of field `plural`, and the raw text of each page.

@@ -4,14 +4,18 @@ local verbs = require "veena.verbs"
 
 local help = {}
 
+-- No line is longer than a terminal of 80 columns is wide.
 local GLOBAL = [[
-  --url URL[,URL...]    nodes to ask, the next one when one does not answer (VEENA_URL; http://127.0.0.1:7942)
-  --user NAME           with --password-file F, --password-stdin or VEENA_PASSWORD (VEENA_USER)
+  --url URL[,URL...]    nodes to ask, the next one when one does not answer
+                        (VEENA_URL; http://127.0.0.1:7942)
+  --user NAME           with --password-file F, --password-stdin or
+                        VEENA_PASSWORD (VEENA_USER)
   --cacert F            certificates to trust for https
   --json                the HTTP answer instead of tables
   --yes                 do not ask before what destroys
 
-exit: 0 done, 1 refused or failed, 2 usage, 3 no node reachable, 4 outcome unknown]]
+exit: 0 done, 1 refused or failed, 2 usage, 3 no node reachable,
+      4 outcome unknown]]
 
 function help.usage(verb)
   local words = { verb.name }
@@ -63,11 +67,11 @@ function help.print(words)
   end
   local name = table.concat(words, " ")
   local found = verbs.find(name)
-  if found then
+  if found and found.name == name then
     print_verb(found)
     return true
   end
-  local any = false
+  local any = false -- a group's name, `topics`, stands for all of it, though it is an alias too
   for _, verb in ipairs(verbs.all()) do
     if verb.name:sub(1, #name + 1) == name .. " " then
       if any then

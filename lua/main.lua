@@ -13,12 +13,15 @@ local function complain(message)
   io.stderr:write("veena: ", message, "\n")
 end
 
--- The verb is the longest run of leading words that names one: `topics create`, `status`.
+-- The verb is the longest run of leading words that names one: `topics create`, `status`. An alias is a group's name:
+-- a word behind it that takes no option's form was meant to be one of the group.
 local function find_verb(words)
   for n = math.min(#words, 2), 1, -1 do
-    local verb = verbs.find(table.concat(words, " ", 1, n))
+    local name = table.concat(words, " ", 1, n)
+    local verb = verbs.find(name)
     if verb then
-      return verb, n
+      local is_slip = verb.alias == name and words[n + 1] and words[n + 1]:sub(1, 1) ~= "-"
+      return not is_slip and verb or nil, n
     end
   end
 end
@@ -56,6 +59,9 @@ local function run(args)
     return code or 0
   end
   if type(code) == "table" and code.exit then
+    if global.json and code.answer then
+      io.write(code.answer.body)
+    end
     if code.message then
       complain(code.message)
     end

@@ -84,6 +84,9 @@ function options.read_global(args)
   global.password = password
   global.user = global.user or os.getenv("VEENA_USER")
   global.url = global.url or os.getenv("VEENA_URL") or "http://127.0.0.1:7942"
+  if not global.url:find("[^,%s]") then
+    return nil, nil, "--url (or VEENA_URL) names no node; write http://HOST:PORT"
+  end
   return global, rest
 end
 

@@ -90,13 +90,15 @@ local function status_facts(s)
   return facts
 end
 
--- Asks every server that the members' list names, each at its own address.
+-- Asks every server that the members' list names, each at its own address: by https when that is how the list came, for
+-- the password goes with the question.
 local function status_of_all(c, call)
   local members = c:call("GET", "/v1/cluster/members")
+  local scheme = c.urls[c.at]:match("^%a+://")
   local rows, raw = {}, {}
   for _, member in ipairs(members.members) do
     if member.kind ~= "broker" then
-      local own = client.new(setmetatable({ url = member.addr }, { __index = call.global }))
+      local own = client.new(setmetatable({ url = scheme .. member.addr }, { __index = call.global }))
       local ok, s, answer = pcall(own.call, own, "GET", "/v1/status")
       if ok then
         rows[#rows + 1] = { s.id, s.role, s.term, s.commit_index, s.applied_index, s.contact_ms,
@@ -312,7 +314,7 @@ verb{
   name = "members list",
   alias = "members",
   options = { { name = "tag", kind = "text", help = "only members with this tag, K=V" } },
-  about = "servers and brokers, how they are and what they own",
+  about = "servers and brokers: state, what they own",
   example = "veena members",
   run = function(c, call)
     local body, answer = c:call("GET", client.path("/v1/cluster/members", fields(call, { "tag" })))
@@ -338,13 +340,10 @@ verb{
         if call.global.json then
           print(json.encode(m))
         else
-          local facts = {}
-          for i, value in pairs(member_row(m)) do
-            facts[#facts + 1] = { MEMBER_TITLES[i]:lower(), value }
+          local facts, row = {}, member_row(m)
+          for i, title in ipairs(MEMBER_TITLES) do
+            facts[i] = { title:lower(), row[i] }
           end
-          table.sort(facts, function(a, b)
-            return a[1] < b[1]
-          end)
           output.facts(facts)
         end
         return

@@ -132,7 +132,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "veena: this is a fault of the command itself, please report it: %s\n",
 		        lua_tostring(L, -1));
 	lua_close(L);
-	if (fflush(stdout) != 0 && code == 0) {
+	/* ferror: what failed in an earlier write is gone from the buffer, and the last flush knows nothing of it. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
 		perror("veena: standard output");
 		code = EXIT_FAILED;
 	}

@@ -1,0 +1,117 @@
+-- The `veena` command as a person or a script meets it: exit codes, tables, what --json prints, help.
+
+local harness = require "cluster.harness"
+local proc = harness.proc
+
+local VEENA = os.getenv("VEENA") or "build/veena"
+
+-- Runs the command; returns its exit code, standard output and standard error.
+local function veena(words, redirect)
+	local err_path = os.tmpname()
+	local pipe = assert(io.popen(("%s %s </dev/null 2>%s %s"):format(VEENA, words, err_path, redirect or "")))
+	local out = pipe:read("a")
+	local _, _, code = pipe:close()
+	local file = assert(io.open(err_path))
+	local err = file:read("a")
+	file:close()
+	os.remove(err_path)
+	return code, out, err
+end
+
+-- Must end with `code` and say each of `words` on one line of standard error.
+local function refuses(code, args, ...)
+	local got, out, err = veena(args)
+	assert(got == code, ("`veena %s` ended with %s, not %d: %s%s"):format(args, got, code, out, err))
+	assert(not err:find("fault of the command itself", 1, true), err)
+	for _, word in ipairs { ... } do
+		assert(err:find(word, 1, true), ("'%s' is not in: %s"):format(word, err))
+	end
+	return out
+end
+
+local function url_of(node)
+	return "http://127.0.0.1:" .. node.http_port
+end
+
+describe("command", function()
+	harness.case("does what it is asked and ends with the exit codes of the contract", { nodes = 1 }, function(c)
+		local at = "--url " .. url_of(c:leader()) .. " "
+		local code, out = veena(at .. "topics create orders --partitions 3")
+		assert(code == 0 and out == "created orders with 3 partitions\n", out)
+		code, out = veena(at .. "topics")
+		assert(code == 0 and out:find("orders  3", 1, true), out)
+		code, out = veena(at .. "members get n1")
+		assert(code == 0 and out:match("^id +n1\nkind +server\n"), out)
+		refuses(1, at .. "topics get nope", "topic not found (topic_not_found)")
+		refuses(1, at .. "topics create orders", "topic_exists")
+		refuses(2, at .. "topics delete orders", "--yes")
+		refuses(2, at .. "topics bogus", "no command \"topics bogus\"", "topics create")
+		refuses(2, at .. "topics create x --partitions 3.5", "whole number")
+		refuses(2, at .. "topics alter orders", "nothing to change")
+		code, out = veena(at .. "--yes topics delete orders")
+		assert(code == 0 and out == "deleted orders\n", out)
+	end)
+
+	-- A script that asked for JSON gets the refusal as JSON too, with its stable code.
+	harness.case("prints the HTTP answer for --json, a refusal's too", { nodes = 1 }, function(c)
+		local at = "--json --url " .. url_of(c:leader()) .. " "
+		local _, out = veena(at .. "status")
+		assert(out:match('^{"id":"n1",.*}\n$'), out)
+		out = refuses(1, at .. "topics get nope", "topic not found")
+		assert(out == '{"error":"topic not found","code":"topic_not_found"}\n', out)
+	end)
+
+	harness.case("fails when what it prints cannot be written", { nodes = 1 }, function(c)
+		local at = "--url " .. url_of(c:leader()) .. " "
+		local code = veena(at .. "status", ">/dev/full")
+		assert(code == 1, code)
+		for i = 1, 60 do
+			assert(veena(at .. ("topics create topic-%03d-%s"):format(i, ("x"):rep(150))) == 0)
+		end
+		code = veena(at .. "topics list", ">/dev/full") -- more than a buffer, so an early write is what fails
+		assert(code == 1, code)
+	end)
+
+	it("says what is wrong with an address", function()
+		refuses(2, "--url '' status", "--url")
+		refuses(2, "--url ' , ' status", "--url")
+		refuses(3, "--url http://127.0.0.1:1 status", "http://127.0.0.1:1", "VEENA_URL")
+	end)
+
+	-- Another service on the port answers 200 with a page, or with JSON of its own.
+	it("does not take another service for a node", function()
+		for _, body in ipairs { "<html>", "{}", "[1]" } do
+			local port = proc.free_ports(1)[1]
+			local server = assert(proc.spawn {
+				"/usr/bin/lua5.4", "-e", ([[
+				local socket = require "socket"
+				local listener = assert(socket.bind("127.0.0.1", %d))
+				local client = listener:accept()
+				repeat local line = client:receive() until not line or line == ""
+				client:send("HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s")
+				client:close()]]):format(port, #body, body),
+			})
+			harness.eventually(5000, "an answer that is refused", function()
+				return veena("--url http://127.0.0.1:" .. port .. " status") == 1
+			end)
+			proc.wait(server, 5000)
+		end
+	end)
+
+	-- A group's name helps with the whole group, though it runs its list; no line wraps in 80 columns.
+	it("helps", function()
+		local code, out = veena("help topics")
+		assert(code == 0)
+		for _, verb in ipairs { "list", "get", "create", "alter", "delete" } do
+			assert(out:find("veena topics " .. verb, 1, true), out)
+		end
+		for _, words in ipairs { "help", "help topics", "help assignments", "help members", "help status" } do
+			code, out = veena(words)
+			assert(code == 0)
+			for line in out:gmatch("[^\n]+") do
+				assert(#line <= 80, line)
+			end
+		end
+		refuses(2, "help nope", "no command \"nope\"")
+	end)
+end)

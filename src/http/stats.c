@@ -6,8 +6,8 @@
 
 #include "http/thread.h"
 
-static const int statuses[HTTP_STATUS_KINDS - 1] = { 200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409,
-	                                             410, 412, 413, 414, 415, 422, 429, 431, 501, 503, 505 };
+static const int statuses[HTTP_STATUS_KINDS - 1] = { 200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 410,
+	                                             412, 413, 414, 415, 417, 422, 429, 431, 500, 501, 503, 505 };
 
 /* Upper bounds in microseconds: a local read takes tens of them, a replicated write thousands. */
 static const uint64_t bounds_us[HTTP_LATENCY_BUCKETS] = { 50,    100,   250,    1000,   2500,    5000,

@@ -11,7 +11,7 @@
 
 struct http_server;
 
-#define HTTP_STATUS_KINDS 24 /* statuses this server sends, and one row for others */
+#define HTTP_STATUS_KINDS 26 /* statuses this server sends, and one row for others */
 #define HTTP_LATENCY_BUCKETS 12
 #define HTTP_STATS_ROUTES (HTTP_ROUTES_MAX + 1) /* the last row: no route */
 

@@ -1,8 +1,10 @@
 /* Paths, methods, parameters, and what is refused before anything is asked of the state. */
 #include "http_world.h"
 
+#include "http/answer.h"
 #include "http/query.h"
 #include "http/routes.h"
+#include "http/stats.h"
 
 /* ---- the table ---- */
 
@@ -307,9 +309,29 @@ static void test_metrics_are_well_formed(void **state)
 	client_close(&c);
 }
 
+/* A status this server can say is counted as itself: an alert on status=~"5.." must not miss one named "other". */
+static void test_every_status_has_its_row(void **state)
+{
+	(void)state;
+	size_t named = 0;
+
+	for (int status = 200; status < 600; status++) {
+		struct http_stats stats = { 0 };
+
+		if (strcmp(http_status_reason(status), "Unknown") == 0)
+			continue;
+		named++;
+		http_stats_answer(&stats, NULL, status, 0);
+		if (stats.routes[HTTP_ROUTES_MAX].by_status[HTTP_STATUS_KINDS - 1] != 0)
+			fail_msg("%d is counted as \"other\"", status);
+	}
+	assert_int_equal(named, HTTP_STATUS_KINDS - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_status_has_its_row),
 		cmocka_unit_test(test_routes_find_themselves),
 		cmocka_unit_test(test_routes_match_segments),
 		cmocka_unit_test(test_routes_know_other_methods),

@@ -9,6 +9,7 @@
  */
 #include "wal/wal_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -220,10 +222,16 @@ int wal_open(const struct wal_options *o, struct wal **out, struct wal_recovered
 
 bool wal_is_there(const char *dir)
 {
-	char path[WAL_PATH_BYTES];
-	struct stat st;
-	snprintf(path, sizeof(path), "%s/" WAL_SLOTS_NAME, dir);
-	return stat(path, &st) == 0;
+	bool found = false;
+	DIR *d = opendir(dir);
+	if (!d)
+		return false;
+	for (const struct dirent *entry; !found && (entry = readdir(d)) != NULL;) {
+		const struct str name = str_of(entry->d_name);
+		found = str_is(name, WAL_SLOTS_NAME) || (name.len == 20 && memcmp(name.p + 16, ".seg", 4) == 0);
+	}
+	closedir(d);
+	return found;
 }
 
 void wal_recovered_fini(struct wal_recovered *rec)

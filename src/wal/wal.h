@@ -52,7 +52,8 @@ struct wal_recovered {
  * ERR_IO, ERR_FULL. `rec` is valid (zeroed) on failure too. */
 MUST_CHECK int wal_open(const struct wal_options *o, struct wal **out, struct wal_recovered *rec, struct err *e);
 void wal_recovered_fini(struct wal_recovered *rec);
-/* Was a log ever made here? True from the first wal_open on, whatever the log holds; looks, opens nothing. */
+/* Was a log ever made here? True from the first wal_open on, whatever the log holds, also when term and vote were lost
+ * since (wal_open then says so); looks, opens nothing. */
 bool wal_is_there(const char *dir);
 void wal_close(struct wal *w); /* no sync; accepts NULL */
 

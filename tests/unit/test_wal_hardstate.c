@@ -302,6 +302,25 @@ static void test_hardstate_older_than_the_log(void **state)
 	remove_dir(dir);
 }
 
+/* A log was there as long as any part of it is: a directory that lost only its slots must not pass for an empty one. */
+static void test_log_without_hardstate_is_there(void **state)
+{
+	(void)state;
+	const char *dir = make_dir();
+	const struct wal_options o = options_for(dir, 1024);
+	assert_false(wal_is_there(o.dir));
+	wal_close(open_fresh(&o));
+	assert_true(wal_is_there(o.dir));
+	char path[256];
+	snprintf(path, sizeof(path), "%s/hardstate", o.dir);
+	assert_int_equal(unlink(path), 0);
+	assert_true(wal_is_there(o.dir));
+	snprintf(path, sizeof(path), "%s/0000000000000001.seg", o.dir);
+	assert_int_equal(unlink(path), 0);
+	assert_false(wal_is_there(o.dir));
+	remove_dir(dir);
+}
+
 /* Slots nobody put anything into stand beside no log only after a start that was cut short; otherwise the log is lost.
  */
 static void test_hardstate_without_a_log(void **state)
@@ -339,6 +358,7 @@ int main(void)
 		cmocka_unit_test(test_hardstate_mends_a_slot),
 		cmocka_unit_test(test_hardstate_refuses_a_lost_slot),
 		cmocka_unit_test(test_hardstate_older_than_the_log),
+		cmocka_unit_test(test_log_without_hardstate_is_there),
 		cmocka_unit_test(test_hardstate_without_a_log),
 	};
 	log_set_sink(no_lines, NULL);

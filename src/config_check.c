@@ -213,19 +213,24 @@ static int read_secret(struct config *c, struct err *e)
 
 /* ---- what others are told ---- */
 
-static int check_announced(const struct config *c, const char *flag, const char *addr, struct err *e)
+/* `bound` is the address of --`flag`, `addr` what is announced for it: the same unless --advertise-`flag` says another,
+ * and then that flag is the one to correct. */
+static int check_announced(const struct config *c, const char *flag, const char *bound, const char *addr, struct err *e)
 {
+	const bool is_bound = strcmp(bound, addr) == 0;
+	const char *prefix = is_bound ? "" : "advertise-";
+	const char *verb = is_bound ? "add" : "correct";
 	if (is_wildcard(addr))
 		return err_set(e, ERR_INVALID,
-		               "--%s %s stands for every address of this machine, which is none that others "
-		               "could use; add --advertise-%s HOST:PORT",
-		               flag, addr, flag);
+		               "--%s%s %s stands for every address of this machine, which is none that others "
+		               "could use; %s --advertise-%s HOST:PORT",
+		               prefix, flag, addr, verb, flag);
 	const char *remote = remote_peer(c);
 	if (remote && is_loopback(addr))
 		return err_set(e, ERR_INVALID,
-		               "--%s %s is loopback, and the node at %s would find itself there; bind an "
-		               "address it can reach, or add --advertise-%s HOST:PORT",
-		               flag, addr, remote, flag);
+		               "--%s%s %s is loopback, and the node at %s would find itself there; bind an "
+		               "address it can reach, or %s --advertise-%s HOST:PORT",
+		               prefix, flag, addr, remote, verb, flag);
 	return 0;
 }
 
@@ -237,9 +242,9 @@ static int announce(struct config *c, struct err *e)
 		c->advertise_http = c->http;
 	if (!c->advertise_cluster)
 		c->advertise_cluster = self && is_wildcard(c->cluster) ? self->addr : c->cluster;
-	int rc = check_announced(c, "http", c->advertise_http, e);
+	int rc = check_announced(c, "http", c->http, c->advertise_http, e);
 	if (!rc)
-		rc = check_announced(c, "cluster", c->advertise_cluster, e);
+		rc = check_announced(c, "cluster", c->cluster, c->advertise_cluster, e);
 	if (rc)
 		return rc;
 	if (is_same(c->http, c->cluster))

@@ -130,6 +130,7 @@ static struct node_reports *make_reports(const struct node *n, const struct fsm_
 		memcpy(row->name, m->id.p, m->id.len);
 		row->name[m->id.len] = '\0';
 		row->entry_types = m->entry_types ? m->entry_types : COMMAND_LEGACY_MAX;
+		row->row = !m->alive ? NODE_ROW_DEAD : m->draining ? NODE_ROW_DRAINING : NODE_ROW_ALIVE;
 		if (report_cmp(m->id, n->o.id) == 0) {
 			r->own_row = true;
 			r->own_extra_set = is_own_extra_set(n, m);
@@ -146,10 +147,16 @@ static int send_reports(struct node *n, struct err *e)
 		return 0;
 	struct store_txn *txn;
 	const struct fsm_members *members;
+	struct fsm_applied applied;
 	int rc = fsm_read(&a->reader, &txn, e);
 	if (rc == 0)
 		rc = fsm_reader_members(&a->reader, &members, e);
+	if (rc == 0 && fsm_get_applied(txn, &applied) != 0)
+		rc = err_set(e, ERR_CORRUPT, "%s", store_txn_error(txn)->msg);
 	if (rc == 0) {
+		/* At the start, and after an image replaced everything. */
+		if (applied.max_entry_type > atomic_load_explicit(&n->applied_type, memory_order_relaxed))
+			atomic_store_explicit(&n->applied_type, applied.max_entry_type, memory_order_relaxed);
 		mem_free(atomic_exchange_explicit(&n->new_reports, make_reports(n, members), memory_order_acq_rel));
 		a->members_seen = version;
 	}
@@ -296,6 +303,14 @@ static bool must_wait(struct node *n, uint64_t now)
 	return true;
 }
 
+/* What a server that joins must be able to read. */
+static void note_type(struct node *n, const struct entry *e)
+{
+	const uint32_t type = e->kind == ENTRY_COMMAND ? entry_max_type(e->data, e->len) : 0;
+	if (type > atomic_load_explicit(&n->applied_type, memory_order_relaxed))
+		atomic_store_explicit(&n->applied_type, type, memory_order_relaxed);
+}
+
 static void apply_some(struct node *n, uint64_t now)
 {
 	struct node_apply_side *a = &n->apply;
@@ -305,8 +320,10 @@ static void apply_some(struct node *n, uint64_t now)
 	const raft_index applied = fsm_applied_index(n->fsm);
 	a->last_commit_ms = now;
 	size_t finished = 0;
-	while (finished < count && a->entries[finished].index <= applied)
+	while (finished < count && a->entries[finished].index <= applied) {
+		note_type(n, &a->entries[finished]);
 		finish_one(a, &a->results[finished++]);
+	}
 	if (finished > 0) {
 		wake_watchers(n, applied);
 		struct err report_err;

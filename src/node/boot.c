@@ -359,6 +359,7 @@ static void make_queues(struct node *n)
 	n->proposals = queue_new(NODE_QUEUE_SLOTS, sizeof(struct node_proposal), &n->wake);
 	n->readers = queue_new(NODE_QUEUE_SLOTS, sizeof(struct node_reply_to), &n->wake);
 	n->asks = queue_new(NODE_ASK_SLOTS, sizeof(struct node_ask), &n->wake);
+	n->changes = queue_new(NODE_ASK_SLOTS, sizeof(struct node_change *), &n->wake);
 	n->log_in = queue_new(NODE_LOG_SLOTS, sizeof(struct node_log_batch *), &n->log_wake);
 	n->log_out = queue_new(NODE_LOG_SLOTS, sizeof(struct node_log_batch *), &n->wake);
 	n->apply_in = queue_new(NODE_APPLY_SLOTS, sizeof(struct node_apply_batch *), &n->apply_wake);
@@ -503,6 +504,7 @@ static void discard_queued(struct node *n)
 	node_apply_discard(n);
 	node_fetch_discard(n);
 	node_inbox_discard(n);
+	node_membership_discard(n);
 	node_read_fini(n);
 	mem_free(n->inbox.events);
 	mem_free(n->pending.slots);
@@ -514,6 +516,7 @@ static void free_queues(struct node *n)
 	queue_free(n->proposals);
 	queue_free(n->readers);
 	queue_free(n->asks);
+	queue_free(n->changes);
 	queue_free(n->log_in);
 	queue_free(n->log_out);
 	queue_free(n->apply_in);

@@ -1,10 +1,10 @@
 /* The data directory: its lock, and the file `node` that says whose it is.
  *
- *   veena-node 1 id=n1 incarnation=<16 hex> cluster=<16 hex> minted=<0|1> crc=<8 hex>
+ *   veena-node 1 id=n1 incarnation=<16 hex> cluster=<16 hex> minted=<0|1> admitted=<0|1> crc=<8 hex>
  *
  * One line, replaced whole: temporary file, sync, rename, sync of the directory. An all-zero cluster is one that is not
- * yet known; minted: it was this node that began it. What does not verify is never guessed at: a node that is wrong
- * about its incarnation votes twice. */
+ * yet known; minted: it was this node that began it; admitted: it was a member of it. What does not verify is never
+ * guessed at: a node that is wrong about its incarnation votes twice. */
 #include "node/node_internal.h"
 
 #include <errno.h>
@@ -129,8 +129,8 @@ static size_t render(const struct node_identity *id, char out[NODE_LINE_MAX])
 	char cluster[HEX64_SIZE];
 	hex64(incarnation, id->incarnation);
 	hex64(cluster, id->cluster_id);
-	const int n = snprintf(out, NODE_LINE_MAX, NODE_WORD "%u id=%s incarnation=%s cluster=%s minted=%d",
-	                       NODE_FORMAT, id->id, incarnation, cluster, id->minted);
+	const int n = snprintf(out, NODE_LINE_MAX, NODE_WORD "%u id=%s incarnation=%s cluster=%s minted=%d admitted=%d",
+	                       NODE_FORMAT, id->id, incarnation, cluster, id->minted, id->admitted);
 	const uint32_t crc = crc32c(0, out, (size_t)n);
 	return (size_t)n + (size_t)snprintf(out + n, NODE_LINE_MAX - (size_t)n, " crc=%08" PRIx32 "\n", crc);
 }
@@ -141,11 +141,13 @@ static bool parse(const char *line, size_t len, struct node_identity *out)
 	char incarnation[HEX64_SIZE];
 	char cluster[HEX64_SIZE];
 	char minted;
+	char admitted;
 	struct node_identity id = { 0 };
-	if (sscanf(line, NODE_WORD "1 id=%63s incarnation=%16s cluster=%16s minted=%c", id.id, incarnation, cluster,
-	           &minted) != 4)
+	if (sscanf(line, NODE_WORD "1 id=%63s incarnation=%16s cluster=%16s minted=%c admitted=%c", id.id, incarnation,
+	           cluster, &minted, &admitted) != 5)
 		return false;
 	id.minted = minted == '1';
+	id.admitted = admitted == '1';
 	if (!hex64_parse(str_of(incarnation), &id.incarnation) || !hex64_parse(str_of(cluster), &id.cluster_id))
 		return false;
 	char again[NODE_LINE_MAX];

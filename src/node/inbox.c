@@ -108,7 +108,7 @@ static void on_raft_frame(struct node *n, const struct node_event *ev)
 		refuse_cluster(n, ev, cluster_id);
 		return;
 	}
-	node_links_note(n, &ev->hello);
+	node_links_note(n, &ev->hello, m.type == RAFT_MSG_APPEND || m.type == RAFT_MSG_SNAPSHOT);
 	raft_step(n->raft, &m);
 }
 
@@ -120,24 +120,32 @@ static void on_frame_event(struct node *n, const struct node_event *ev)
 	case WIRE_PROBE_REPLY: node_bootstrap_on_reply(n, ev); break;
 	case WIRE_REGISTER: node_register_on_frame(n, ev); break;
 	case WIRE_REGISTER_REPLY: node_register_on_reply(n, ev); break;
+	case WIRE_JOIN: node_join_on_frame(n, ev); break;
+	case WIRE_JOIN_REPLY: node_join_on_reply(n, ev); break;
 	default: node_bad_frame(n, ev, "unknown type"); break;
 	}
 }
 
 static void on_up_event(struct node *n, const struct node_event *ev)
 {
+	node_links_on_up(n, ev);
+	if (node_links_is_probe(ev->peer)) {
+		node_join_on_up(n, ev);
+		return;
+	}
 	if (strcmp(ev->peer, ev->hello.name) != 0) {
 		char name[2 * NET_NAME_MAX];
 		log_warn("peer.other_name", "peer=%s answers_as=%s remedy=\"correct --peers\"", ev->peer,
 		         log_quote(name, sizeof(name), ev->hello.name, strlen(ev->hello.name)));
 		return;
 	}
-	node_links_note(n, &ev->hello);
+	node_links_note(n, &ev->hello, false);
 	node_bootstrap_on_up(n);
 }
 
 static void on_down_event(struct node *n, const struct node_event *ev)
 {
+	node_links_on_down(n, ev);
 	const node_id id = node_links_id(n, ev->peer);
 	if (id != 0)
 		raft_peer_lost(n->raft, id, ev->refused);

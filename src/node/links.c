@@ -11,8 +11,10 @@
 #include <string.h>
 
 #define OTHER_ADDRESS_MS 2000 /* a link is down so long before the other address is tried */
+#define LINGER_MS 5000        /* a link to who was removed is kept so long */
+#define KEEP_LEADER_MS 10000  /* and one to a leader that no configuration names, behind its last message */
 
-static struct node_link *link_find(struct node *n, const char *name)
+struct node_link *node_links_find(struct node *n, const char *name)
 {
 	for (size_t i = 0; i < n->link_count; i++) {
 		if (strcmp(n->links[i].name, name) == 0)
@@ -23,7 +25,7 @@ static struct node_link *link_find(struct node *n, const char *name)
 
 static struct node_link *link_add(struct node *n, const char *name)
 {
-	struct node_link *l = link_find(n, name);
+	struct node_link *l = node_links_find(n, name);
 	if (l || n->link_count == NODE_LINKS_MAX)
 		return l;
 	l = &n->links[n->link_count++];
@@ -56,17 +58,55 @@ void node_links_start(struct node *n)
 	node_links_refresh(n);
 }
 
-static void drop_removed(struct node *n)
+struct node_link *node_links_hold(struct node *n, const char *name, const char *addr, uint64_t until_ms)
 {
+	struct node_link *l = link_add(n, name);
+	if (!l)
+		return NULL;
+	if (l->keep_until_ms < until_ms)
+		l->keep_until_ms = until_ms;
+	link_dial(n, l, addr);
+	return l;
+}
+
+bool node_links_is_probe(const char *name)
+{
+	return strchr(name, '/') != NULL;
+}
+
+static bool is_named(const struct node *n, const struct node_link *l)
+{
+	return l->option_addr[0] != '\0' || raft_conf_find_name(&n->conf, l->name);
+}
+
+/* Who was removed is told so over the link that led to it, if it can be reached at all. */
+static void linger_removed(struct node *n)
+{
+	for (size_t i = 0; i < n->link_count; i++) {
+		struct node_link *l = &n->links[i];
+		if (l->conf_addr[0] == '\0' || raft_conf_find_name(&n->conf, l->name))
+			continue;
+		l->conf_addr[0] = '\0';
+		l->keep_until_ms = n->now + LINGER_MS;
+	}
+}
+
+/* Returns when the next one is due. */
+static uint64_t drop_unnamed(struct node *n)
+{
+	uint64_t next = UINT64_MAX;
 	for (size_t i = 0; i < n->link_count;) {
 		struct node_link *l = &n->links[i];
-		if (l->option_addr[0] != '\0' || raft_conf_find_name(&n->conf, l->name)) {
+		if (is_named(n, l) || n->now < l->keep_until_ms) {
+			if (!is_named(n, l))
+				next = node_sooner(next, l->keep_until_ms);
 			i++;
 			continue;
 		}
 		net_peers_drop(n->net, l->name);
 		*l = n->links[--n->link_count];
 	}
+	return next;
 }
 
 void node_links_refresh(struct node *n)
@@ -83,19 +123,22 @@ void node_links_refresh(struct node *n)
 		snprintf(l->conf_addr, sizeof(l->conf_addr), "%s", s->addr);
 		link_dial(n, l, s->addr);
 	}
-	drop_removed(n);
+	linger_removed(n);
 }
 
-void node_links_note(struct node *n, const struct net_hello *h)
+void node_links_note(struct node *n, const struct net_hello *h, bool leads)
 {
 	const struct raft_server *s = raft_conf_find_name(&n->conf, h->name);
-	if (s && s->id != h->incarnation)
+	if (s && s->id != h->incarnation && !leads)
 		return; /* the name with another disk: nobody we know */
-	/* Someone without a place in the configuration is dialled back only while we have none ourselves: it may be the
-	 * leader that is about to give us one. */
-	struct node_link *l = (s || n->conf.count == 0) ? link_add(n, h->name) : link_find(n, h->name);
+	/* Someone without a place in the configuration is dialled back only if it leads, or may be about to give us a
+	 * configuration: the ones a new server reads in the log are older than the leader may be. */
+	const bool answers = leads || n->conf.count == 0;
+	struct node_link *l = (s || answers) ? link_add(n, h->name) : node_links_find(n, h->name);
 	if (!l)
 		return;
+	if (answers)
+		l->keep_until_ms = n->now + KEEP_LEADER_MS;
 	l->incarnation = h->incarnation;
 	if (h->addr[0] != '\0')
 		link_dial(n, l, h->addr);
@@ -108,10 +151,42 @@ static const char *other_address(const struct node_link *l)
 	return other[0] != '\0' && strcmp(other, l->addr) != 0 ? other : NULL;
 }
 
+const struct net_hello *node_links_heard(const struct node *n, const struct raft_server *s)
+{
+	for (size_t i = 0; i < n->link_count; i++) {
+		const struct node_link *l = &n->links[i];
+		if (strcmp(l->name, s->name) == 0 && l->heard.name[0] != '\0' && l->heard.incarnation == s->id)
+			return &l->heard;
+	}
+	return NULL;
+}
+
+void node_links_on_up(struct node *n, const struct node_event *ev)
+{
+	struct node_link *l = node_links_find(n, ev->peer);
+	if (!l)
+		return; /* dropped meanwhile */
+	l->heard = ev->hello;
+	l->down_why = 0;
+	node_gate_recount(n);
+}
+
+void node_links_on_down(struct node *n, const struct node_event *ev)
+{
+	struct node_link *l = node_links_find(n, ev->peer);
+	if (!l)
+		return;
+	l->down_why = ev->why;
+	l->dialled_ms = n->now;
+	snprintf(l->down_text, sizeof(l->down_text), "%s", ev->why_text);
+}
+
 uint64_t node_links_turn(struct node *n)
 {
-	uint64_t next = UINT64_MAX;
-	for (size_t i = 0; n->net && i < n->link_count; i++) {
+	if (!n->net)
+		return UINT64_MAX;
+	uint64_t next = drop_unnamed(n);
+	for (size_t i = 0; i < n->link_count; i++) {
 		struct node_link *l = &n->links[i];
 		const char *other = other_address(l);
 		if (!other)

@@ -58,6 +58,7 @@ void node_log_put_identity(struct node *n)
 	struct node_log_batch *b = mem_zalloc(sizeof(*b));
 	b->cluster_id = n->self.cluster_id;
 	b->minted = n->self.minted;
+	b->admitted = n->self.admitted;
 	node_log_put(n, b);
 }
 
@@ -125,6 +126,7 @@ static int write_identity(struct node *n, const struct node_log_batch *b, struct
 {
 	n->log.self.cluster_id = b->cluster_id;
 	n->log.self.minted = b->minted;
+	n->log.self.admitted = b->admitted;
 	wal_set_cluster_id(n->wal, b->cluster_id);
 	return node_dir_write_identity(&n->dir, &n->log.self, e);
 }

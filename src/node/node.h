@@ -52,8 +52,8 @@ struct node_options {
 	uint32_t map_gib;             /* LMDB map, 0 = 1024 */
 	bool sync_fsm;                /* --sync fsm */
 	size_t segment_bytes;         /* 0 = default */
-	size_t append_bytes;          /* payload in one append to a peer; 0 = default. Small ones for tests */
-	uint64_t seed;                /* raft timeouts; 0 = from the kernel */
+	size_t append_bytes; /* payload in one append to a peer; 0 = default: tests and the simulator use small ones */
+	uint64_t seed;       /* raft timeouts; 0 = from the kernel */
 	struct pool *pool;
 };
 
@@ -114,7 +114,59 @@ MUST_CHECK bool node_ask_read(struct node *n, struct node_reply_to reply);
 /* Hands leadership over; to = "" picks one. Completion code 0 = begun, ERR_NOTFOUND, ERR_INVALID, ERR_BUSY, ... */
 MUST_CHECK bool node_ask_transfer(struct node *n, const char *to, struct node_reply_to reply);
 
+enum node_change_kind {
+	NODE_CHANGE_SERVER = 1, /* add this server, or make of it what is asked: voter or learner, and its address */
+	NODE_CHANGE_REMOVE,
+};
+
+/* Why the configuration stays as it is: positive codes of a completion. */
+enum node_change_refusal {
+	NODE_CHANGE_UNKNOWN = 1,   /* no such server */
+	NODE_CHANGE_UNREACHABLE,   /* it does not answer at that address, or who answers there is another */
+	NODE_CHANGE_OTHER_CLUSTER, /* it belongs to another one */
+	NODE_CHANGE_OLDER,         /* it applies fewer entry types than every member */
+	NODE_CHANGE_TAKEN,         /* another server that lives has this id or address */
+	NODE_CHANGE_BEHIND,        /* to be promoted it must keep up */
+	NODE_CHANGE_NO_VOTE,       /* it was started with --learner */
+	NODE_CHANGE_FEW_VOTERS,    /* fewer voters than min_voters would be left */
+	NODE_CHANGE_NO_MAJORITY,   /* of the voters left too few answer */
+	NODE_CHANGE_FULL,          /* RAFT_SERVERS_MAX */
+	NODE_CHANGE_REMOVED,       /* joiners only: it was a member and is none any more */
+};
+
+/* One question and its answer, with two holders: the asker, and the node once it took it. */
+struct node_change {
+	_Atomic uint32_t refs;
+	struct node_reply_to reply;
+	enum node_change_kind kind;
+	bool dry_run; /* judge, and contact a new server, but change nothing */
+	char id[RAFT_NAME_MAX + 1];
+	char addr[RAFT_ADDR_MAX + 1]; /* SERVER: cluster address; "" = the one it has */
+	bool voter;                   /* SERVER: a new one is added as learner and promoted once it keeps up */
+	uint32_t min_voters;          /* to be left by a removal or demotion */
+	/* the answer, whole before its completion is put */
+	bool added;    /* it was not in the configuration before */
+	bool changed;  /* false: all was as asked */
+	char why[512]; /* of a refusal, for people */
+};
+struct node_change *node_change_new(void); /* the asker's hold */
+void node_change_unref(struct node_change *c);
+/* Answered once, within 10 s: 0 (committed at `index`; a new voter may still be a learner), enum node_change_refusal,
+ * ERR_NOT_LEADER, ERR_BUSY (too many at once, or no change before this one came to an end), ERR_STOPPED: nothing
+ * happened. ERR_CLOSED: the outcome is unknown. False: the queue is full, and no hold was taken. */
+MUST_CHECK bool node_ask_change(struct node *n, struct node_change *c);
+
 /* ---- looking, from any thread ---- */
+
+enum node_row { NODE_ROW_NONE, NODE_ROW_ALIVE, NODE_ROW_DEAD, NODE_ROW_DRAINING };
+
+/* What this node knows of a server beside its place in the configuration. */
+struct node_server_view {
+	uint64_t keeps_up_ms; /* leader: monotonic time since which it answers and lags little; 0 = it does not */
+	uint32_t row;         /* enum node_row: its member record */
+	bool heard;           /* its hello was, from the incarnation in the configuration */
+	bool never_votes;     /* it was started with --learner */
+};
 
 struct node_status {
 	char id[RAFT_NAME_MAX + 1];
@@ -132,10 +184,15 @@ struct node_status {
 	char stopped[256];         /* why it stopped applying or lost its disk; "" = it did not */
 	uint32_t cluster_min_type; /* newest entry type all servers and members report */
 	struct raft_conf conf;
+	struct node_server_view servers[RAFT_SERVERS_MAX]; /* of conf.servers, in their order */
 	struct raft_peer_view peers[RAFT_SERVERS_MAX];
 	size_t peer_count;
 	bool registered; /* own member record was accepted since start */
+	bool removed;    /* the cluster says that this node is no member any more */
 };
+
+/* What stands in the way of promoting a learner now: a sentence in `why`. False: nothing. For a voter false too. */
+bool node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap);
 
 /* Moves on each publication; a reader keeps its copy while this does not move. */
 uint64_t node_status_version(const struct node *n);

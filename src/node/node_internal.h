@@ -17,7 +17,7 @@
 #include "wal/wal.h"
 
 #define NODE_QUEUE_SLOTS 4096  /* proposals and reads waiting for the consensus thread; one more is refused */
-#define NODE_ASK_SLOTS 64      /* transfers */
+#define NODE_ASK_SLOTS 64      /* transfers; changes of the configuration */
 #define NODE_LOG_SLOTS 256     /* log writes handed to the log thread and not yet back */
 #define NODE_APPLY_SLOTS 4096  /* = raft_params.apply_entries_max: a batch holds at least one entry */
 #define NODE_FETCH_SLOTS 64    /* above one per server */
@@ -45,6 +45,7 @@ struct node_identity {
 	node_id incarnation;
 	uint64_t cluster_id; /* 0 = not yet known */
 	bool minted;         /* by this node: it began that cluster, or was about to when it died */
+	bool admitted;       /* a committed configuration held this incarnation: it is no newcomer */
 };
 
 MUST_CHECK int node_dir_open(struct node_dir *d, const char *path, struct err *e); /* makes it if absent; locks it */
@@ -66,6 +67,7 @@ struct node_log_batch {
 	int status;          /* filled by the log thread */
 	uint64_t cluster_id; /* above 0: write it down before anything else */
 	bool minted;         /* of cluster_id */
+	bool admitted;
 	bool hard_state;
 	raft_term term;
 	node_id vote;
@@ -116,6 +118,7 @@ struct node_apply_batch {
 struct node_report {
 	char name[RAFT_NAME_MAX + 1];
 	uint32_t entry_types;
+	enum node_row row;
 };
 struct node_reports {
 	bool own_row;       /* this node has a member row */
@@ -200,8 +203,12 @@ struct node_link {
 	char addr[RAFT_ADDR_MAX + 1];        /* dialled */
 	char conf_addr[RAFT_ADDR_MAX + 1];   /* as the configuration last said; "" = it did not */
 	char option_addr[RAFT_ADDR_MAX + 1]; /* as --peers says; "" = not named there: dialled only while configured */
-	uint64_t dialled_ms;
-	node_id incarnation; /* as its last hello said; 0 = never heard */
+	uint64_t dialled_ms;                 /* at this address, or since when it is down */
+	uint64_t keep_until_ms;              /* whatever else names it or does not; 0 = not kept for itself */
+	node_id incarnation;                 /* as its last hello said; 0 = never heard */
+	struct net_hello heard;              /* on this link when it came up last; name "" = never */
+	int down_why;                        /* ERR_* of the last failure; 0 = it is up, or was not tried yet */
+	char down_text[192];
 };
 
 enum node_event_kind { NODE_EVENT_FRAME, NODE_EVENT_UP, NODE_EVENT_DOWN };
@@ -212,9 +219,9 @@ struct node_event {
 	struct net_hello hello;      /* FRAME, UP: of the peer */
 	char peer[NET_NAME_MAX + 1]; /* UP, DOWN: dialled under this name */
 	bool refused;                /* DOWN */
-	uint16_t type;               /* FRAME */
 	int why;                     /* DOWN: ERR_* */
 	char why_text[192];          /* DOWN */
+	uint16_t type;               /* FRAME */
 	struct slab *slab;           /* FRAME; one count */
 	const uint8_t *body;
 	size_t len;
@@ -228,12 +235,21 @@ struct node_inbox {
 
 void node_inbox_drain(struct node *n);
 void node_inbox_discard(struct node *n);
-void node_links_start(struct node *n);                           /* dials --peers and --join */
-void node_links_refresh(struct node *n);                         /* the configuration changed */
-uint64_t node_links_turn(struct node *n);                        /* tries other addresses; returns the next deadline */
-void node_links_note(struct node *n, const struct net_hello *h); /* somebody said who and where it is */
-const char *node_links_name(const struct node *n, node_id id);   /* NULL: never heard of */
-node_id node_links_id(const struct node *n, const char *name);   /* 0: not in the configuration */
+void node_links_start(struct node *n);    /* dials --peers and --join */
+void node_links_refresh(struct node *n);  /* the configuration changed */
+uint64_t node_links_turn(struct node *n); /* tries other addresses; returns the next deadline */
+/* Somebody said who and where it is; `leads`: as the leader of this node, which may not be in its configuration yet. */
+void node_links_note(struct node *n, const struct net_hello *h, bool leads);
+void node_links_on_up(struct node *n, const struct node_event *ev);
+void node_links_on_down(struct node *n, const struct node_event *ev);
+/* Dials `addr` under a name that need not be a server's, until then at least. NULL: too many links. */
+struct node_link *node_links_hold(struct node *n, const char *name, const char *addr, uint64_t until_ms);
+struct node_link *node_links_find(struct node *n, const char *name);                         /* NULL: none */
+const struct net_hello *node_links_heard(const struct node *n, const struct raft_server *s); /* NULL: not yet */
+/* Dialled by its address to learn who is there: no server's name has a slash. */
+bool node_links_is_probe(const char *name);
+const char *node_links_name(const struct node *n, node_id id); /* NULL: never heard of */
+node_id node_links_id(const struct node *n, const char *name); /* 0: not in the configuration */
 void node_send_msg(struct node *n, const struct raft_msg *m);
 void node_bad_frame(struct node *n, const struct node_event *ev, const char *why); /* one log line a minute */
 bool node_send_record(struct node *n, const char *to, uint16_t type, const struct record_type *t, const void *rec);
@@ -299,6 +315,78 @@ void node_register_drain(struct node *n); /* applied registrations */
 
 void node_gate_take_reports(struct node *n);
 void node_gate_recount(struct node *n);
+
+const struct node_report *node_gate_report(const struct node *n, const char *name); /* NULL: no row */
+
+/* ---- who belongs to the cluster (membership.c) ---- */
+
+#define NODE_ADMISSIONS_MAX 8
+
+/* A change of the configuration on its way, on the leader: asked for by an operator or by a joiner. */
+struct node_admission {
+	enum {
+		NODE_ADMISSION_FREE,
+		NODE_ADMISSION_PROBING,   /* is it there, and who is it? */
+		NODE_ADMISSION_WAITING,   /* until no other change is under way */
+		NODE_ADMISSION_CHANGING,  /* in the log */
+		NODE_ADMISSION_LINGERING, /* answered; the link is kept until the answer has left */
+	} state;
+	struct node_change *change; /* NULL: a joiner's */
+	char id[RAFT_NAME_MAX + 1];
+	char addr[RAFT_ADDR_MAX + 1];
+	char link[RAFT_NAME_MAX + 1]; /* name of the link that leads to it; "" = none */
+	bool probes;                  /* the link is for this alone */
+	bool voter;
+	/* joiners */
+	node_id incarnation; /* 0 = whoever answers */
+	bool fresh;          /* never was a member */
+	uint64_t deadline_ms;
+	raft_term term;
+	raft_index index; /* CHANGING: where it stands */
+	bool added, changed;
+};
+
+struct node_membership {
+	struct node_admission slots[NODE_ADMISSIONS_MAX];
+	struct {
+		node_id id; /* 0 = free */
+		uint64_t since_ms;
+	} keeping_up[RAFT_SERVERS_MAX];
+	char last_fault[RAFT_NAME_MAX + 256]; /* of the promotion tried last: logged once */
+	uint64_t next_promotion_ms;
+	struct log_limit refused_limit;
+};
+
+uint64_t node_membership_turn(struct node *n); /* returns the next deadline */
+void node_membership_discard(struct node *n);  /* at the end: nobody is answered */
+void node_membership_refuse(struct node *n, int code);
+/* A joiner asks: by its own frame or one that a follower passed on. */
+void node_membership_admit(struct node *n, const struct wire_join *j);
+
+/* ---- promotion (promote.c) ---- */
+
+uint64_t node_promote_turn(struct node *n);                            /* returns the next deadline */
+bool node_has_answered(const struct node *n, node_id id, uint64_t ms); /* leader: within the last `ms` */
+/* node_promotion_fault, by what was published last. */
+bool node_promotion_blocked(const struct node *n, const struct raft_server *s, char *why, size_t cap);
+void node_membership_fill(const struct node *n, struct node_status *s);
+
+/* ---- joining a cluster (join.c) ---- */
+
+struct node_join {
+	uint64_t next_ms;
+	uint64_t next_nag_ms;
+	uint64_t leaderless_ms; /* since when; 0 = a leader is known */
+	size_t dialled;         /* of --join: links by address, "join/0" and so on */
+	bool removed;           /* the leader said so */
+	bool asked;             /* since the start */
+	char last_text[512];    /* of the cluster's answer: logged when it changes */
+};
+
+uint64_t node_join_turn(struct node *n); /* returns the next deadline */
+void node_join_on_up(struct node *n, const struct node_event *ev);
+void node_join_on_frame(struct node *n, const struct node_event *ev);
+void node_join_on_reply(struct node *n, const struct node_event *ev);
 
 /* ---- fetch (fetch.c) ---- */
 
@@ -393,6 +481,8 @@ struct node {
 	struct node_inbox inbox;
 	struct node_bootstrap boot;
 	struct node_registration registration;
+	struct node_membership membership;
+	struct node_join join;
 	struct node_reports *reports; /* NULL = none yet */
 	uint32_t cluster_min_type;
 	struct wire_out wire;
@@ -411,6 +501,7 @@ struct node {
 	struct queue *proposals;                    /* struct node_proposal -> consensus */
 	struct queue *readers;                      /* struct node_reply_to -> consensus */
 	struct queue *asks;                         /* struct node_ask -> consensus */
+	struct queue *changes;                      /* struct node_change * -> consensus */
 	struct queue *log_in;                       /* struct node_log_batch * -> log */
 	struct queue *log_out;                      /* the same -> consensus */
 	struct queue *apply_in;                     /* struct node_apply_batch * -> apply */
@@ -418,6 +509,7 @@ struct node {
 	struct queue *own_done;                     /* struct node_completion of registrations -> consensus */
 	_Atomic(struct node_reports *) new_reports; /* apply -> consensus; taken by exchange */
 	_Atomic uint64_t apply_due_ms;              /* apply wants a turn at this time; 0 = when something comes */
+	_Atomic uint32_t applied_type;              /* newest entry type applied */
 	_Atomic bool apply_failed;                  /* apply_reason is written and stays */
 	char apply_reason[256];
 	_Atomic bool log_failed; /* likewise */

@@ -47,6 +47,7 @@ static void fill(struct node *n, struct node_status *s)
 	for (size_t i = 0; i < v->peer_count; i++)
 		s->peers[i] = v->peers[i];
 	s->peer_count = v->peer_count;
+	node_membership_fill(n, s);
 	s->registered = n->registration.accepted;
 }
 

@@ -85,6 +85,7 @@ static uint64_t stopped_turn(struct node *n)
 	node_propose_drain(n); /* judged: all refused */
 	node_read_refuse(n, ERR_STOPPED);
 	node_ask_drain(n);
+	node_membership_refuse(n, ERR_STOPPED);
 	node_register_drain(n);
 	(void)node_stop_turn(n); /* drained at once */
 	node_status_publish(n);
@@ -106,8 +107,8 @@ static void take_inputs(struct node *n)
 static bool is_more_queued(const struct node *n)
 {
 	return !queue_is_empty(n->proposals) || !queue_is_empty(n->readers) || !queue_is_empty(n->asks) ||
-	       !queue_is_empty(n->log_out) || !queue_is_empty(n->fetched) || !queue_is_empty(n->own_done) ||
-	       n->inbox.count > 0;
+	       !queue_is_empty(n->changes) || !queue_is_empty(n->log_out) || !queue_is_empty(n->fetched) ||
+	       !queue_is_empty(n->own_done) || n->inbox.count > 0;
 }
 
 uint64_t node_turn(struct node *n, uint64_t now_ms)
@@ -122,6 +123,9 @@ uint64_t node_turn(struct node *n, uint64_t now_ms)
 	node_propose_drain(n);
 	node_read_drain(n);
 	node_ask_drain(n);
+	next = node_sooner(next, node_promote_turn(n));
+	next = node_sooner(next, node_membership_turn(n));
+	next = node_sooner(next, node_join_turn(n));
 	next = node_sooner(next, node_stop_turn(n));
 	node_carry_out(n);
 	node_look(n);

@@ -281,6 +281,19 @@ static const struct field register_reply_fields[] = {
 const struct record_type wire_register_reply_type =
     RECORD_TYPE("register reply", wire_register_reply, register_reply_fields);
 
+static const struct field join_fields[] = {
+	FIELD(STR, wire_join, id, "id", 0),        FIELD(U64, wire_join, incarnation, "incarnation", 0),
+	FIELD(STR, wire_join, addr, "addr", 0),    FIELD(BOOL, wire_join, voter, "voter", 0),
+	FIELD(BOOL, wire_join, fresh, "fresh", 0), FIELD(BOOL, wire_join, passed_on, "passed_on", 0),
+};
+const struct record_type wire_join_type = RECORD_TYPE("join", wire_join, join_fields);
+
+static const struct field join_reply_fields[] = {
+	FIELD(U32, wire_join_reply, code, "code", 0),
+	FIELD(STR, wire_join_reply, text, "text", 0),
+};
+const struct record_type wire_join_reply_type = RECORD_TYPE("join reply", wire_join_reply, join_reply_fields);
+
 void wire_put_record(struct wire_out *o, const struct record_type *t, const void *rec)
 {
 	out_reset(o);

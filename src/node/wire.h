@@ -1,4 +1,4 @@
-/* node/wire.h - the bodies of frames between nodes: raft messages, the bootstrap round, member registration.
+/* node/wire.h - the bodies of frames between nodes: raft messages, the bootstrap round, registration, joining.
  *
  * Every body is one msgpack value. A raft message refers to the payloads of its entries where they lie (pieces with a
  * slab), so nothing large is copied on the way out; what comes in points into the frame's slab. Bytes that came in are
@@ -26,6 +26,8 @@ enum wire_frame {
 	WIRE_PROBE_REPLY = 3,
 	WIRE_REGISTER = 4, /* a member record, to the leader */
 	WIRE_REGISTER_REPLY = 5,
+	WIRE_JOIN = 6, /* "take me in", to anybody; whoever does not lead passes it on, once */
+	WIRE_JOIN_REPLY = 7,
 };
 
 #define WIRE_ENTRIES_MAX (1u << 18) /* of one message: bounds what a small hostile body can make us allocate */
@@ -82,7 +84,29 @@ struct wire_register_reply {
 	raft_index index;
 };
 
+struct wire_join {
+	struct str id;
+	node_id incarnation;
+	struct str addr; /* advertised cluster address */
+	bool voter;      /* false: --learner */
+	bool fresh;      /* it never was a member of the cluster */
+	bool passed_on;
+};
+
+enum wire_join_code {
+	WIRE_JOIN_ADMITTED = 0,
+	WIRE_JOIN_DEFERRED = 1, /* not now */
+	WIRE_JOIN_REFUSED = 2,
+	WIRE_JOIN_REMOVED = 3, /* it was a member and is none any more: it must not ask again by itself */
+};
+
+struct wire_join_reply {
+	uint32_t code; /* enum wire_join_code */
+	struct str text;
+};
+
 extern const struct record_type wire_probe_type, wire_probe_reply_type, wire_register_type, wire_register_reply_type;
+extern const struct record_type wire_join_type, wire_join_reply_type;
 
 /* Replaces what `o` held by the record; it is then one piece. */
 void wire_put_record(struct wire_out *o, const struct record_type *t, const void *rec);

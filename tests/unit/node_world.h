@@ -30,9 +30,9 @@
 #include "net/peers.h"
 #include "node/node.h"
 
-#define WORLD_NODES 4
+#define WORLD_NODES 5
 #define WORLD_STEP_MS 5
-#define WORLD_LINKS 8
+#define WORLD_LINKS 16
 #define WORLD_DONE 4096
 
 /* ---- clock ---- */
@@ -202,7 +202,9 @@ static void world_pump_links(struct world *w, size_t i)
 		struct world_link *l = &from->net.links[k];
 		struct world_node *to = world_at(w, l->addr);
 		const bool cut = to && (from->cut[to - w->nodes] || to->cut[i]);
-		const bool up = to && !cut;
+		const bool stranger = to && to->net.self.cluster_id != 0 && from->net.self.cluster_id != 0 &&
+		                      to->net.self.cluster_id != from->net.self.cluster_id;
+		const bool up = to && !cut && !stranger;
 		if (up && !l->up) {
 			l->up = true;
 			l->told_down = false;
@@ -211,7 +213,8 @@ static void world_pump_links(struct world *w, size_t i)
 		} else if (!up && (l->up || !l->told_down)) {
 			l->up = false;
 			l->told_down = true;
-			const struct err why = { .code = ERR_CLOSED, .msg = "cut" };
+			struct err why;
+			err_set(&why, stranger ? ERR_IDENTITY : ERR_CLOSED, stranger ? "another cluster" : "cut");
 			from->net.hooks.on_down(from->net.hooks.arg, l->name, !to, &why);
 		}
 	}
@@ -363,11 +366,29 @@ static void world_run_pool(struct world *w)
 		;
 }
 
+/* The kernel of a dead process closes its connections. */
+static void world_break_links(struct world *w, size_t to)
+{
+	for (size_t i = 0; i < w->count; i++) {
+		struct net_peers *n = &w->nodes[i].net;
+		for (size_t k = 0; w->nodes[i].node && k < n->link_count; k++) {
+			struct world_link *l = &n->links[k];
+			if (!l->up || strcmp(l->addr, w->nodes[to].addr) != 0)
+				continue;
+			struct err why;
+			err_set(&why, ERR_CLOSED, "closed");
+			l->up = false;
+			n->hooks.on_down(n->hooks.arg, l->name, false, &why);
+		}
+	}
+}
+
 static void world_stop(struct world *w, size_t i)
 {
 	world_run_pool(w);
 	node_close(w->nodes[i].node);
 	w->nodes[i].node = NULL;
+	world_break_links(w, i);
 	for (size_t k = 0; k < w->count; k++) { /* what was on its way to it is lost */
 		struct node_completion c;
 		while (k == i && queue_take(w->nodes[k].done, &c))

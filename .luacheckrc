@@ -5,3 +5,4 @@ exclude_files = { "build/", "veena-data/" }
 
 files["spec/"] = { std = "lua54+busted" }
 files["tests/"] = { std = "lua54+busted" }
+files["policies/"] = { std = "lua54", read_globals = { "veena" } }

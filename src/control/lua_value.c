@@ -3,7 +3,7 @@
 #include <lauxlib.h>
 #include <math.h>
 
-#define COPY_DEPTH_MAX 32
+#define COPY_DEPTH_MAX 96 /* more than JSON may nest, so that specs can show what is refused there */
 
 void lua_push_str(lua_State *L, struct str s)
 {

@@ -24,7 +24,7 @@ LUA_JUMPS void lua_set_integer(lua_State *L, const char *key, int64_t v);
 LUA_JUMPS void lua_set_bool(lua_State *L, const char *key, bool v);
 
 /* Copies the value at `index` of `from` onto the top of `to`, another state: plain data only (nil, booleans, numbers,
- * texts, null, tables of those, at most 32 deep); anything else raises in `to`. Marks of lists are kept. */
+ * texts, null, tables of those, at most 96 deep); anything else raises in `to`. Marks of lists are kept. */
 LUA_JUMPS void lua_copy_value(lua_State *from, int index, lua_State *to);
 
 #endif /* CONTROL_LUA_VALUE_H */

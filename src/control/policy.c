@@ -20,9 +20,9 @@
 struct version {
 	bool present;
 	bool benched;
-	struct buf text;        /* owned copy */
-	char chunk[64];         /* "placement.lua" */
-	struct timespec mtime;  /* of the file this was read from */
+	struct buf text;       /* owned copy */
+	char chunk[64];        /* "placement.lua" */
+	struct timespec mtime; /* of the file this was read from */
 	off_t size;
 };
 
@@ -40,7 +40,7 @@ static struct {
 
 const char *policy_kind_name(enum policy_kind k)
 {
-	static const char *const names[] = { [POLICY_PLACEMENT] = "placement" };
+	static const char *const names[] = { [POLICY_PLACEMENT] = "placement", [POLICY_SCHEMA] = "schema" };
 	return names[k];
 }
 
@@ -91,18 +91,42 @@ size_t policy_faults_copy(struct policy_fault_record out[POLICY_FAULTS_MAX])
 
 /* ---- where the texts come from ---- */
 
+static const struct embedded_file *find_shipped(const char *name)
+{
+	for (size_t i = 0; i < embedded_file_count; i++) {
+		if (strcmp(embedded_files[i].name, name) == 0)
+			return &embedded_files[i];
+	}
+	return NULL;
+}
+
 static void load_shipped(struct policy_set *ps, enum policy_kind k)
 {
 	struct version *v = &ps->versions[k][POLICY_SHIPPED];
 	char name[64];
 	snprintf(name, sizeof(name), "policies/%s.lua", policy_kind_name(k));
-	for (size_t i = 0; i < embedded_file_count; i++) {
-		if (strcmp(embedded_files[i].name, name) == 0) {
-			buf_put(&v->text, embedded_files[i].data, embedded_files[i].len);
-			v->present = true;
-		}
-	}
+	const struct embedded_file *f = find_shipped(name);
+	if (!f)
+		return;
+	buf_put(&v->text, f->data, f->len);
+	v->present = true;
 }
+
+static bool find_module(void *arg, struct str name, struct str *source)
+{
+	static const struct str prefix = { "lib.", 4 };
+	(void)arg;
+	if (!str_starts(name, prefix) || name.len > 64)
+		return false;
+	char path[96];
+	snprintf(path, sizeof(path), "policies/lib/%.*s.lua", (int)(name.len - prefix.len), name.p + prefix.len);
+	const struct embedded_file *f = find_shipped(path);
+	if (f)
+		*source = (struct str){ f->data, f->len };
+	return f != NULL;
+}
+
+const struct sandbox_modules policy_modules = { .find = find_module };
 
 /* Reads the whole file of `size` bytes; one that shrinks or grows meanwhile is read again at the next look. */
 static bool read_file(int fd, off_t size, struct buf *out)
@@ -142,8 +166,9 @@ static void load_file(struct policy_set *ps, enum policy_kind k)
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
 		if (errno != ENOENT && v->size != -1)
-			log_error("policy.file_unreadable", "path=%s error=\"%s\"; the %s policy in force stays the one behind it",
-				  buf_cstr(&path), strerror(errno), policy_kind_name(k));
+			log_error("policy.file_unreadable",
+			          "path=%s error=\"%s\"; the %s policy in force stays the one behind it",
+			          buf_cstr(&path), strerror(errno), policy_kind_name(k));
 		drop_file(v, k);
 		goto out;
 	}
@@ -152,8 +177,8 @@ static void load_file(struct policy_set *ps, enum policy_kind k)
 	v->size = st.st_size;
 	v->mtime = st.st_mtim;
 	if (st.st_size > (off_t)SANDBOX_SOURCE_MAX) {
-		log_error("policy.file_too_long", "path=%s bytes=%lld allowed=%u", buf_cstr(&path), (long long)st.st_size,
-			  SANDBOX_SOURCE_MAX);
+		log_error("policy.file_too_long", "path=%s bytes=%lld allowed=%u", buf_cstr(&path),
+		          (long long)st.st_size, SANDBOX_SOURCE_MAX);
 		v->present = false;
 		goto out;
 	}
@@ -162,7 +187,7 @@ static void load_file(struct policy_set *ps, enum policy_kind k)
 	forget_fault(k, POLICY_FILE);
 	if (v->present)
 		log_info("policy.loaded", "kind=%s source=file path=%s bytes=%zu", policy_kind_name(k), buf_cstr(&path),
-			 v->text.len);
+		         v->text.len);
 	else
 		v->size = -1;
 out:
@@ -188,7 +213,7 @@ struct policy_set *policy_set_new(const char *dir)
 	for (int k = 0; k < POLICY_KIND_COUNT; k++) {
 		for (int s = 0; s < POLICY_SOURCE_COUNT; s++)
 			snprintf(ps->versions[k][s].chunk, sizeof(ps->versions[k][s].chunk), "%s.lua",
-				 policy_kind_name((enum policy_kind)k));
+			         policy_kind_name((enum policy_kind)k));
 		load_shipped(ps, (enum policy_kind)k);
 	}
 	return ps;
@@ -224,10 +249,10 @@ void policy_push_function(lua_State *L, const char *function)
 	lua_pop(L, 1);
 	at->loading = true;
 	sandbox_push_chunk(L, at->version->chunk,
-			   (struct str){ (const char *)at->version->text.data, at->version->text.len });
+	                   (struct str){ (const char *)at->version->text.data, at->version->text.len });
 	if (!lua_istable(L, -1))
 		luaL_error(L, "%s: returns a %s, a policy returns a table of functions", at->version->chunk,
-			   luaL_typename(L, -1));
+		           luaL_typename(L, -1));
 	lua_pushstring(L, function);
 	if (lua_rawget(L, -2) != LUA_TFUNCTION)
 		luaL_error(L, "%s: the table it returns has no function '%s'", at->version->chunk, function);
@@ -249,7 +274,7 @@ static LUA_JUMPS int run_attempt(lua_State *L)
 static int try_version(const struct version *v, const struct policy_call *call, struct sandbox_fault *fault)
 {
 	struct attempt at = { .version = v, .kind = policy_kind_name(call->kind), .call = call };
-	struct sandbox *sb = sandbox_new(call->budget, NULL);
+	struct sandbox *sb = sandbox_new(call->budget, &policy_modules);
 	if (call->before)
 		call->before(call->arg, sb);
 	const int rc = sandbox_host_call(sb, run_attempt, &at, 0, fault);
@@ -271,11 +296,13 @@ int policy_run(struct policy_set *ps, const struct policy_call *call, struct san
 			continue;
 		if (try_version(v, call, fault) == 0)
 			return 0;
-		v->benched = fault->kind != SANDBOX_FAULT_RUNTIME;
+		v->benched =
+		    fault->kind == SANDBOX_FAULT_LOAD || (fault->kind == SANDBOX_FAULT_BUDGET && s != POLICY_SHIPPED);
 		if (note_fault(call->kind, (enum policy_source)s, fault, v->benched))
 			log_error("policy.fault", "kind=%s source=%s fault=%s line=%d benched=%s message=\"%s\"",
-				  policy_kind_name(call->kind), policy_source_name((enum policy_source)s),
-				  sandbox_fault_name(fault->kind), fault->line, v->benched ? "yes" : "no", fault->message);
+			          policy_kind_name(call->kind), policy_source_name((enum policy_source)s),
+			          sandbox_fault_name(fault->kind), fault->line, v->benched ? "yes" : "no",
+			          fault->message);
 	}
 	return ERR_INVALID;
 }

@@ -2,7 +2,10 @@
  *
  * In force: the file KIND.lua in --policy-dir, else the one shipped in this binary. A policy that faults is passed over
  * for this call and the next one in that order answers; one that overran its budget or did not load is benched: not
- * tried again until its text changes. The fault is kept for status and logged once per version and line.
+ * tried again until its text changes. The shipped one has nothing behind it and is not benched for an overrun, which
+ * one client's documents may have caused. The fault is kept for status and logged once per version and line.
+ *
+ * Every policy can require the shipped modules, lib.NAME.
  * Thread: a struct policy_set belongs to one lane; policy_faults_copy any.
  */
 #ifndef CONTROL_POLICY_H
@@ -15,12 +18,14 @@
 #include "base/bytes.h"
 #include "control/sandbox.h"
 
-enum policy_kind { POLICY_PLACEMENT, POLICY_KIND_COUNT };
+enum policy_kind { POLICY_PLACEMENT, POLICY_SCHEMA, POLICY_KIND_COUNT };
 
 enum policy_source { POLICY_FILE, POLICY_SHIPPED, POLICY_SOURCE_COUNT }; /* in the order they are asked */
 
 const char *policy_kind_name(enum policy_kind k);     /* "placement" */
 const char *policy_source_name(enum policy_source s); /* "file", "shipped" */
+
+extern const struct sandbox_modules policy_modules; /* policies/lib/NAME.lua as lib.NAME */
 
 struct policy_set;
 
@@ -32,7 +37,8 @@ void policy_set_refresh(struct policy_set *ps, uint64_t now_ms);
 
 /* One call: `run` is a host function for sandbox_host_call that finds the struct behind `arg`, pushes the policy with
  * policy_push_function and reads the results. It is called with each policy in force in turn until one does not fault.
- * ERR_INVALID when all did; `fault` is the last one's. `before` (may be NULL) resets the caller's results before a try. */
+ * ERR_INVALID when all did; `fault` is the last one's. `before` (may be NULL) resets the caller's results before a try.
+ */
 struct policy_call {
 	enum policy_kind kind;
 	const struct sandbox_budget *budget;
@@ -53,8 +59,8 @@ struct policy_fault_record {
 	enum policy_kind kind;
 	enum policy_source source;
 	struct sandbox_fault fault;
-	uint64_t at_ms;  /* Unix, of the latest */
-	uint64_t count;  /* of this version */
+	uint64_t at_ms; /* Unix, of the latest */
+	uint64_t count; /* of this version */
 	bool benched;
 };
 #define POLICY_FAULTS_MAX (POLICY_KIND_COUNT * POLICY_SOURCE_COUNT)

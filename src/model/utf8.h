@@ -1,4 +1,4 @@
-/* model/utf8.h - one UTF-8 sequence at a time; shared by the files of this folder only. Thread: any. */
+/* model/utf8.h - one UTF-8 sequence at a time. Thread: any. */
 #ifndef MODEL_UTF8_H
 #define MODEL_UTF8_H
 

@@ -312,6 +312,15 @@ static LUA_JUMPS void each(lua_State *L, struct spec_cluster *c, const char *nam
 	lua_pop(L, 1);
 }
 
+static struct view_setting *find_setting(struct spec_cluster *c, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(c->settings); i++) {
+		if (strcmp(name, c->settings[i].name) == 0)
+			return &c->settings[i];
+	}
+	return NULL;
+}
+
 static LUA_JUMPS void read_settings(lua_State *L, struct spec_cluster *c)
 {
 	memcpy(c->settings, default_settings, sizeof(default_settings));
@@ -321,12 +330,12 @@ static LUA_JUMPS void read_settings(lua_State *L, struct spec_cluster *c)
 		luaL_checktype(L, -1, LUA_TTABLE);
 		for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
 			const char *key = luaL_checkstring(L, -2);
-			size_t i = 0;
-			while (i < ARRAY_LEN(default_settings) && strcmp(key, c->settings[i].name) != 0)
-				i++;
-			if (i == ARRAY_LEN(default_settings))
+			struct view_setting *setting = find_setting(c, key);
+			const lua_Integer value = luaL_checkinteger(L, -1);
+			if (setting)
+				setting->value = value;
+			else
 				luaL_error(L, "no setting '%s'", key);
-			c->settings[i].value = luaL_checkinteger(L, -1);
 		}
 	}
 	lua_pop(L, 1);

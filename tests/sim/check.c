@@ -13,7 +13,7 @@
 #define TERMS_MAX 65536
 
 static struct {
-	struct {
+	struct seen {
 		raft_term term;
 		uint32_t hash; /* 0 = nobody applied it yet */
 		uint64_t digest;
@@ -22,6 +22,21 @@ static struct {
 	int8_t leader_of[TERMS_MAX]; /* node number + 1 */
 	raft_index highest;
 } c;
+
+/* The slot of an index; a run that outgrows the table ends. */
+static struct seen *seen_at(raft_index index)
+{
+	if (index < LOG_MAX)
+		return &c.committed[index];
+	world_fail("log longer than the simulator holds");
+}
+
+static int8_t *leader_slot(raft_term term)
+{
+	if (term < TERMS_MAX)
+		return &c.leader_of[term];
+	world_fail("more terms than the simulator holds");
+}
 
 void check_reset(void)
 {
@@ -38,19 +53,18 @@ void check_applied(int node, const struct entry *entries, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct entry *e = &entries[i];
-		if (e->index >= LOG_MAX)
-			world_fail("log longer than the simulator holds");
+		struct seen *seen = seen_at(e->index);
 		uint32_t hash = crc32c(e->kind, e->data, e->len);
 		hash = crc32c(hash, &e->term, sizeof(e->term)) | 1;
-		if (!c.committed[e->index].hash) {
-			c.committed[e->index].hash = hash;
-			c.committed[e->index].term = e->term;
+		if (!seen->hash) {
+			seen->hash = hash;
+			seen->term = e->term;
 			if (e->index > c.highest)
 				c.highest = e->index;
-		} else if (c.committed[e->index].hash != hash) {
+		} else if (seen->hash != hash) {
 			world_fail("committed prefix changed: %s applies another entry at %" PRIu64 " (term %" PRIu64
 			           ", was %" PRIu64 ")",
-			           w.nodes[node].name, e->index, e->term, c.committed[e->index].term);
+			           w.nodes[node].name, e->index, e->term, seen->term);
 		}
 	}
 }
@@ -83,13 +97,11 @@ void check_node(int node)
 		s->ever_configured = true;
 	if (view.role != RAFT_LEADER)
 		return;
-	if (view.term >= TERMS_MAX)
-		world_fail("more terms than the simulator holds");
-	if (c.leader_of[view.term] && c.leader_of[view.term] != node + 1)
-		world_fail("two leaders in term %" PRIu64 ": %s and %s", view.term,
-		           w.nodes[c.leader_of[view.term] - 1].name, s->name);
-	if (!c.leader_of[view.term]) {
-		c.leader_of[view.term] = (int8_t)(node + 1);
+	int8_t *leader = leader_slot(view.term);
+	if (*leader && *leader != node + 1)
+		world_fail("two leaders in term %" PRIu64 ": %s and %s", view.term, w.nodes[*leader - 1].name, s->name);
+	if (!*leader) {
+		*leader = (int8_t)(node + 1);
 		world_on_leader(node);
 		/* Leader completeness: it holds every entry that anybody applied. */
 		for (raft_index i = view.first_index; i && i <= c.highest; i++) {
@@ -117,14 +129,13 @@ void check_digest(int node)
 	if (fsm_get_digest(txn, &d) != 0)
 		world_fail("%s: the digest does not read", s->name);
 	store_abort(txn);
-	if (d.index >= LOG_MAX)
-		world_fail("log longer than the simulator holds");
-	if (!c.committed[d.index].has_digest) {
-		c.committed[d.index].has_digest = true;
-		c.committed[d.index].digest = d.total;
-	} else if (c.committed[d.index].digest != d.total) {
+	struct seen *seen = seen_at(d.index);
+	if (!seen->has_digest) {
+		seen->has_digest = true;
+		seen->digest = d.total;
+	} else if (seen->digest != d.total) {
 		world_fail("digests differ at index %" PRIu64 ": %s has %016" PRIx64 ", another %016" PRIx64, d.index,
-		           s->name, d.total, c.committed[d.index].digest);
+		           s->name, d.total, seen->digest);
 	}
 }
 

@@ -137,8 +137,8 @@ static void test_f39_f40_budget_ends_every_run(void **state)
 		"local s = ('a'):rep(60000) while true do string.find(s, 'aaab') end",
 		"local s = ('a'):rep(60000) return string.match(s, '*' .. ('a'):rep(30000) .. 'b')",
 		"local t = {} for i = 1, 1e9 do t[i % 1000] = i pcall(table.sort, t, function() return true end) end",
-		"local t = {} for i = 1, 20000 do t[i] = -i end while true do table.sort(t) table.sort(t, function(a, "
-		"b) return a > b end) end",
+		"local t = {} for i = 1, 9000 do t[i] = -i end while true do table.sort(t) end",
+		"local t = {} for i = 1, 9000 do t[i] = -i end table.sort(t, function(a, b) while true do end end)",
 		"local t = {} for i = 1, 10000 do t[i] = i end while true do table.insert(t, 1, 0) end",
 		"local t = {} for i = 1, 3000 do t[i] = i end while true do select('#', table.unpack(t)) end",
 		"local t = {} for i = 1, 9000 do t['k' .. i] = i end while true do for k in pairs(t) do break end end",

@@ -129,10 +129,9 @@ static void on_frame_event(struct node *n, const struct node_event *ev)
 static void on_up_event(struct node *n, const struct node_event *ev)
 {
 	node_links_on_up(n, ev);
-	if (node_links_is_probe(ev->peer)) {
-		node_join_on_up(n, ev);
+	node_join_on_up(n, ev);
+	if (node_links_is_probe(ev->peer))
 		return;
-	}
 	if (strcmp(ev->peer, ev->hello.name) != 0) {
 		char name[2 * NET_NAME_MAX];
 		log_warn("peer.other_name", "peer=%s answers_as=%s remedy=\"correct --peers\"", ev->peer,

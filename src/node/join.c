@@ -56,9 +56,10 @@ static void dial_addresses(struct node *n)
 	}
 }
 
-/* Somebody answered at an address of --join: from here on it has a name. */
+/* Who comes up can be asked at once. And if it answered at an address of --join: from here on it has a name. */
 void node_join_on_up(struct node *n, const struct node_event *ev)
 {
+	n->join.next_ms = n->now;
 	if (strncmp(ev->peer, "join/", 5) != 0)
 		return;
 	struct node_link *l = node_links_find(n, ev->peer);
@@ -69,7 +70,6 @@ void node_join_on_up(struct node *n, const struct node_event *ev)
 	l->keep_until_ms = n->now;
 	if (!node_links_find(n, ev->hello.name))
 		(void)node_links_hold(n, ev->hello.name, addr, n->now + LINK_KEPT_MS);
-	n->join.next_ms = n->now;
 }
 
 /* ---- asking ---- */

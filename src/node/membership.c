@@ -311,8 +311,9 @@ static bool plan_known(struct node *n, struct node_admission *a, const struct ra
 	out->none = !a->change || a->added || (a->voter == s->voter && (a->voter || !s->staged));
 	if (out->none)
 		return true;
-	if (a->voter && node_promotion_blocked(n, s, why, sizeof(why))) {
-		refuse(n, a, strstr(why, "--learner") ? NODE_CHANGE_NO_VOTE : NODE_CHANGE_BEHIND,
+	const enum node_fault f = a->voter ? node_promotion_blocked(n, s, why, sizeof(why)) : NODE_FAULT_NONE;
+	if (f != NODE_FAULT_NONE) {
+		refuse(n, a, f == NODE_FAULT_LEARNER ? NODE_CHANGE_NO_VOTE : NODE_CHANGE_BEHIND,
 		       "%s cannot be promoted: %s", s->name, why);
 		return false;
 	}

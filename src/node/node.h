@@ -191,8 +191,17 @@ struct node_status {
 	bool removed;    /* the cluster says that this node is no member any more */
 };
 
-/* What stands in the way of promoting a learner now: a sentence in `why`. False: nothing. For a voter false too. */
-bool node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap);
+/* What stands in the way of promoting the learner conf.servers[at] now, with a sentence; NONE for a voter too. */
+enum node_fault {
+	NODE_FAULT_NONE = 0,
+	NODE_FAULT_LEARNER, /* it was started with --learner */
+	NODE_FAULT_UNKNOWN, /* this node does not lead */
+	NODE_FAULT_SILENT,
+	NODE_FAULT_BEHIND,
+	NODE_FAULT_RECENT, /* it caught up a moment ago */
+	NODE_FAULT_ROW,    /* its member record is missing, dead or draining */
+};
+enum node_fault node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap);
 
 /* Moves on each publication; a reader keeps its copy while this does not move. */
 uint64_t node_status_version(const struct node *n);

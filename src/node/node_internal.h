@@ -368,7 +368,7 @@ void node_membership_admit(struct node *n, const struct wire_join *j);
 uint64_t node_promote_turn(struct node *n);                            /* returns the next deadline */
 bool node_has_answered(const struct node *n, node_id id, uint64_t ms); /* leader: within the last `ms` */
 /* node_promotion_fault, by what was published last. */
-bool node_promotion_blocked(const struct node *n, const struct raft_server *s, char *why, size_t cap);
+enum node_fault node_promotion_blocked(const struct node *n, const struct raft_server *s, char *why, size_t cap);
 void node_membership_fill(const struct node *n, struct node_status *s);
 
 /* ---- joining a cluster (join.c) ---- */

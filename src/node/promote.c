@@ -103,53 +103,53 @@ static const struct raft_peer_view *status_peer(const struct node_status *s, nod
 	return NULL;
 }
 
-static PRINTF_LIKE(3, 4) bool fault(char *why, size_t cap, const char *fmt, ...)
+static PRINTF_LIKE(4, 5) enum node_fault fault(enum node_fault f, char *why, size_t cap, const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(why, cap, fmt, args);
 	va_end(args);
-	return true;
+	return f;
 }
 
 /* The first of these counts; none of the sentences carries a time, so that a repeated one is not logged again. */
-bool node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap)
+enum node_fault node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap)
 {
 	const struct raft_server *srv = &s->conf.servers[at];
 	const struct node_server_view *v = &s->servers[at];
 	if (srv->voter)
-		return false;
+		return NODE_FAULT_NONE;
 	const struct raft_peer_view *p = status_peer(s, srv->id);
 	if (v->never_votes)
-		return fault(why, cap, "it was started with --learner");
+		return fault(NODE_FAULT_LEARNER, why, cap, "it was started with --learner");
 	if (s->role != RAFT_LEADER)
-		return fault(why, cap, "only the leader knows how far it is");
+		return fault(NODE_FAULT_UNKNOWN, why, cap, "only the leader knows how far it is");
 	if (!p || p->contact_ms == 0)
-		return fault(why, cap, "it has not answered this leader yet");
+		return fault(NODE_FAULT_SILENT, why, cap, "it has not answered this leader yet");
 	const uint64_t lag = s->last_index > p->match ? s->last_index - p->match : 0;
 	if (v->keeps_up_ms == 0 && lag > KEEP_UP_LAG)
-		return fault(why, cap, "it is %" PRIu64 " entries behind", lag);
+		return fault(NODE_FAULT_BEHIND, why, cap, "it is %" PRIu64 " entries behind", lag);
 	if (v->keeps_up_ms == 0)
-		return fault(why, cap, "it does not answer");
+		return fault(NODE_FAULT_SILENT, why, cap, "it does not answer");
 	if (now_ms < v->keeps_up_ms + KEEP_UP_MS)
-		return fault(why, cap, "it has caught up only just now");
+		return fault(NODE_FAULT_RECENT, why, cap, "it has caught up only just now");
 	if (v->row == NODE_ROW_NONE)
-		return fault(why, cap, "it has not registered as a member yet");
+		return fault(NODE_FAULT_ROW, why, cap, "it has not registered as a member yet");
 	if (v->row == NODE_ROW_DEAD)
-		return fault(why, cap, "its member record says dead");
+		return fault(NODE_FAULT_ROW, why, cap, "its member record says dead");
 	if (v->row == NODE_ROW_DRAINING)
-		return fault(why, cap, "its member record says draining");
-	return false;
+		return fault(NODE_FAULT_ROW, why, cap, "its member record says draining");
+	return NODE_FAULT_NONE;
 }
 
 /* Judged from what was published last: a turn old, and raft judges again. */
-bool node_promotion_blocked(const struct node *n, const struct raft_server *s, char *why, size_t cap)
+enum node_fault node_promotion_blocked(const struct node *n, const struct raft_server *s, char *why, size_t cap)
 {
 	for (uint32_t i = 0; i < n->status.conf.count; i++) {
 		if (n->status.conf.servers[i].id == s->id)
 			return node_promotion_fault(&n->status, i, n->now, why, cap);
 	}
-	return fault(why, cap, "it was added only just now");
+	return fault(NODE_FAULT_RECENT, why, cap, "it was added only just now");
 }
 
 static void say_once(struct node *n, const char *id, const char *why)
@@ -165,9 +165,11 @@ static void say_once(struct node *n, const char *id, const char *why)
 static void promote_one(struct node *n, const struct raft_server *s)
 {
 	char why[256];
-	if (node_promotion_blocked(n, s, why, sizeof(why))) {
+	const enum node_fault f = node_promotion_blocked(n, s, why, sizeof(why));
+	if (f != NODE_FAULT_NONE) {
 		/* How far it is behind changes all the time; that it is does not. */
-		say_once(n, s->name, strstr(why, "entries behind") ? "it has not caught up yet" : why);
+		if (f != NODE_FAULT_RECENT)
+			say_once(n, s->name, f == NODE_FAULT_BEHIND ? "it has not caught up yet" : why);
 		return;
 	}
 	raft_index index;

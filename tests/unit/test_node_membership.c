@@ -72,7 +72,7 @@ static bool is_learner(struct world *w, size_t i, size_t of)
 	return s && !s->voter;
 }
 
-static bool why_not(struct world *w, size_t leader, size_t of, char *why, size_t cap)
+static enum node_fault why_not(struct world *w, size_t leader, size_t of, char *why, size_t cap)
 {
 	const struct node_status s = world_status(w, leader);
 	for (uint32_t i = 0; i < s.conf.count; i++) {
@@ -80,13 +80,13 @@ static bool why_not(struct world *w, size_t leader, size_t of, char *why, size_t
 			return node_promotion_fault(&s, i, world_mono_ms, why, cap);
 	}
 	fail_msg("%s is not in the configuration", w->nodes[of].name);
-	return true;
+	return NODE_FAULT_UNKNOWN;
 }
 
 static bool is_promotable(struct world *w, size_t leader, size_t of)
 {
 	char why[256];
-	return is_learner(w, leader, of) && !why_not(w, leader, of, why, sizeof(why));
+	return is_learner(w, leader, of) && why_not(w, leader, of, why, sizeof(why)) == NODE_FAULT_NONE;
 }
 
 static void wipe(struct world *w, size_t i)
@@ -237,7 +237,7 @@ static void test_joiner_asks_until_it_is_in(void **state)
 	assert_true(is_learner(w, leader, 4));
 	assert_int_equal(set_server(w, leader, 4, true, "--learner"), NODE_CHANGE_NO_VOTE);
 	char why[256];
-	assert_true(why_not(w, leader, 4, why, sizeof(why)));
+	assert_int_equal(why_not(w, leader, 4, why, sizeof(why)), NODE_FAULT_LEARNER);
 	assert_string_equal(why, "it was started with --learner");
 	expect_equal_states(w);
 }

@@ -248,6 +248,18 @@ static int check_member(struct check *c, struct str key, struct str value)
 	return str_eq(m.id, key) ? 0 : wrong(c, STORE_MEMBERS, key, "the record is not the one of its key");
 }
 
+/* ---- users ---- */
+
+static int check_user(struct check *c, struct str key, struct str value)
+{
+	struct user u;
+	(void)value;
+	int rc = fsm_get_record(&c->reader, STORE_USERS, key, &user_type, &u);
+	if (rc)
+		return failed(c, rc);
+	return str_eq(u.username, key) ? 0 : wrong(c, STORE_USERS, key, "the record is not the one of its key");
+}
+
 /* ---- the whole ---- */
 
 static int check_schema(struct check *c, struct str key, struct str value)
@@ -308,6 +320,8 @@ int fsm_check(struct store_txn *txn, struct err *e)
 		rc = for_each(&c, STORE_ASSIGNMENTS, check_assignment);
 	if (rc == 0)
 		rc = for_each(&c, STORE_MEMBERS, check_member);
+	if (rc == 0)
+		rc = for_each(&c, STORE_USERS, check_user);
 	if (rc == 0)
 		rc = for_each(&c, STORE_SCHEMAS, check_schema);
 	if (rc == 0)

@@ -21,6 +21,7 @@
 #include "fsm/members.h"
 #include "fsm/reader.h"
 #include "fsm/topics.h"
+#include "fsm/users.h"
 #include "model/commands.h"
 #include "model/entry.h"
 #include "model/records.h"
@@ -82,6 +83,8 @@ fsm_command_fn fsm_topic_create, fsm_topic_update, fsm_topic_delete;
 fsm_command_fn fsm_topic_create_with, fsm_topic_update_if, fsm_topic_delete_if;
 fsm_command_fn fsm_schema_put, fsm_schema_put_if;
 fsm_command_fn fsm_child_attach, fsm_child_detach, fsm_child_attach_if, fsm_child_detach_if;
+fsm_command_fn fsm_user_create, fsm_user_seed_root, fsm_user_update, fsm_user_set_password, fsm_user_set_grants;
+fsm_command_fn fsm_user_delete, fsm_user_delete_release;
 fsm_command_fn fsm_partition_assign, fsm_partition_place, fsm_partition_prune;
 fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
 fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_member_dead_if, fsm_member_draining;

@@ -13,6 +13,10 @@ static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
 	[CMD_MEMBER_JOIN] = fsm_member_join,
 	[CMD_MEMBER_HEARTBEAT] = fsm_member_heartbeat,
 	[CMD_MEMBER_DEAD] = fsm_member_dead,
+	[CMD_USER_CREATE] = fsm_user_create,
+	[CMD_USER_UPDATE] = fsm_user_update,
+	[CMD_USER_DELETE] = fsm_user_delete,
+	[CMD_USER_SEED_ROOT] = fsm_user_seed_root,
 	[CMD_CHILD_ATTACH] = fsm_child_attach,
 	[CMD_CHILD_DETACH] = fsm_child_detach,
 	[CMD_MOVE_TARGET] = fsm_move_target,
@@ -21,6 +25,8 @@ static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
 	[CMD_MEMBER_DRAINING] = fsm_member_draining,
 	[CMD_MEMBER_REMOVE] = fsm_member_remove,
 	[CMD_MEMBER_READMIT] = fsm_member_readmit,
+	[CMD_USER_PASSWORD] = fsm_user_set_password,
+	[CMD_USER_GRANTS] = fsm_user_set_grants,
 	[CMD_TOPIC_CREATE_WITH] = fsm_topic_create_with,
 	[CMD_TOPIC_UPDATE_IF] = fsm_topic_update_if,
 	[CMD_TOPIC_DELETE_IF] = fsm_topic_delete_if,
@@ -30,6 +36,7 @@ static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
 	[CMD_PARTITION_PLACE] = fsm_partition_place,
 	[CMD_PARTITION_PRUNE] = fsm_partition_prune,
 	[CMD_MEMBER_DEAD_IF] = fsm_member_dead_if,
+	[CMD_USER_DELETE_RELEASE] = fsm_user_delete_release,
 	[CMD_MEMBER_EXTRA] = fsm_member_set_extra,
 };
 

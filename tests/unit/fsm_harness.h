@@ -26,6 +26,7 @@
 #include "fsm/members.h"
 #include "fsm/reader.h"
 #include "fsm/topics.h"
+#include "fsm/users.h"
 #include "model/commands.h"
 #include "model/entry.h"
 #include "store/mark.h"
@@ -263,6 +264,23 @@ static UNUSED int do_remove(struct rig *r, const char *id)
 {
 	const struct cmd_member_at c = { str_of(id), 1700000000 };
 	return rig_do(r, CMD_MEMBER_REMOVE, &c);
+}
+
+static UNUSED struct user user_of(const char *name, const char *hash)
+{
+	static const struct str patterns[] = { STR_LIT("orders"), STR_LIT("eu.*") };
+	static const struct grant grants[] = { { STR_LIT("create"), { patterns, 2 } } };
+	return (struct user){ .username = str_of(name),
+		              .password_hash = str_of(hash),
+		              .grants = { grants, 1 },
+		              .created_at_ms = 1700000000000,
+		              .updated_at_ms = 1700000000000 };
+}
+
+static UNUSED int do_user(struct rig *r, const char *name, bool root)
+{
+	const struct user u = user_of(name, "hash");
+	return rig_do(r, root ? CMD_USER_SEED_ROOT : CMD_USER_CREATE, &u);
 }
 
 /* ---- looks; each opens a fresh read, so strings live until the next look ---- */

@@ -135,6 +135,35 @@ static void add_member_command(struct dice *d, struct entry_builder *b)
 	}
 }
 
+static struct user random_user(struct dice *d)
+{
+	static const struct str patterns[] = { STR_LIT("a*"), STR_LIT("orders") };
+	static const struct grant grants[] = { { STR_LIT("create"), { patterns, 2 } }, { STR_LIT("admin"), { 0 } } };
+	return (struct user){
+		.username = PICK(d, users),
+		.password_hash = roll(d, 2) ? S("hash") : S("other"),
+		.grants = { grants, roll(d, 3) },
+		.root = roll(d, 2),
+		.created_at_ms = (int64_t)roll(d, 3),
+	};
+}
+
+static void add_user_command(struct dice *d, struct entry_builder *b)
+{
+	const struct user u = random_user(d);
+	switch (roll(d, 7)) {
+	case 0: entry_builder_add(b, CMD_USER_UPDATE, &u); return;
+	case 1: entry_builder_add(b, CMD_USER_DELETE, &(struct cmd_name){ u.username }); return;
+	case 2: entry_builder_add(b, CMD_USER_DELETE_RELEASE, &(struct cmd_name){ u.username }); return;
+	case 3: entry_builder_add(b, roll(d, 10) ? CMD_USER_CREATE : CMD_USER_SEED_ROOT, &u); return;
+	case 4:
+		entry_builder_add(b, CMD_USER_PASSWORD, &(struct cmd_user_password){ u.username, u.password_hash, 9 });
+		return;
+	case 5: entry_builder_add(b, CMD_USER_GRANTS, &(struct cmd_user_grants){ u.username, u.grants, 9 }); return;
+	default: entry_builder_add(b, CMD_USER_CREATE, &u);
+	}
+}
+
 static struct entry random_entry(struct dice *d, struct rig *r)
 {
 	struct entry_builder b;
@@ -142,10 +171,11 @@ static struct entry random_entry(struct dice *d, struct rig *r)
 		return (struct entry){ .index = ++r->index, .term = r->term, .kind = ENTRY_NOOP };
 	entry_builder_init(&b);
 	for (uint64_t n = roll(d, 4) ? 1 : 1 + roll(d, 4); n > 0; n--) {
-		switch (roll(d, 5)) {
+		switch (roll(d, 6)) {
 		case 0: add_topic_command(d, &b); break;
 		case 1: add_fanout_command(d, &b); break;
 		case 2: add_member_command(d, &b); break;
+		case 3: add_user_command(d, &b); break;
 		default: add_place_command(d, &b); break;
 		}
 	}
@@ -283,6 +313,7 @@ static void test_check_sees_damage(void **state)
 		{ STORE_SCHEMAS, "orders:1", 8 },
 		{ STORE_MEMBERS, "n1", 2 },
 		{ STORE_REMOVED_MEMBERS, "gone", 4 },
+		{ STORE_USERS, "ann", 3 },
 	};
 	struct topic t = topic_of("orders", "1111111111111111", 3);
 	t.owner = S("ann");
@@ -292,6 +323,7 @@ static void test_check_sees_damage(void **state)
 	assert_int_equal(do_target(r, "orders", 0, "n2"), 0);
 	assert_int_equal(do_assign(r, "ghost", 7, "n1"), 0);
 	assert_int_equal(do_remove(r, "gone"), 0);
+	assert_int_equal(do_user(r, "ann", false), 0);
 	rig_check(r);
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		const struct str key = { targets[i].key, targets[i].key_len };

@@ -126,6 +126,14 @@ static const char *shown(char *out, size_t cap, struct str s)
 	return log_quote(out, cap, s.p, s.len < 64 ? s.len : 64);
 }
 
+/* Which freshness a read of the replica asks for is the same for all of them. */
+#define READ_PARAMS "min_index consistency max_age_ms"
+
+static bool is_taken(const struct http_route *r, struct str key)
+{
+	return names_param(r->params, key) || (r->flags & HTTP_READ && names_param(READ_PARAMS, key));
+}
+
 static bool check_params(struct http_call *c, struct str query, struct svc_answer *a)
 {
 	struct str bad = { "", 0 };
@@ -139,7 +147,7 @@ static bool check_params(struct http_call *c, struct str query, struct svc_answe
 		                           name, HTTP_PARAMS_MAX);
 	}
 	for (size_t i = 0; i < c->param_count; i++) {
-		if (!names_param(c->match.route->params, c->params[i].key)) {
+		if (!is_taken(c->match.route, c->params[i].key)) {
 			shown(name, sizeof(name), c->params[i].key);
 			return http_call_bad_param(a, name, "this path does not take the query parameter '%s'", name);
 		}
@@ -147,12 +155,30 @@ static bool check_params(struct http_call *c, struct str query, struct svc_answe
 	return true;
 }
 
-static bool read_min_index(struct http_call *c, struct svc_answer *a)
+static bool read_freshness(struct http_call *c, struct svc_answer *a)
 {
-	struct str v = http_call_param(c, "min_index");
+	struct str index = http_call_param(c, "min_index");
+	struct str consistency = http_call_param(c, "consistency");
+	struct str age = http_call_param(c, "max_age_ms");
 
-	if (v.p && !u64_parse(v, &c->rq.min_index))
+	if (index.p && !u64_parse(index, &c->rq.min_index))
 		return http_call_bad_param(a, "min_index", "min_index is a log index, a number without sign");
+	if (consistency.p && !str_is(consistency, "strong") && !str_is(consistency, "local"))
+		return http_call_bad_param(a, "consistency", "consistency is strong or local");
+	if (age.p && !u64_parse(age, &c->rq.max_age_ms))
+		return http_call_bad_param(a, "max_age_ms", "max_age_ms is a number of milliseconds without sign");
+	c->rq.strong = consistency.p && str_is(consistency, "strong");
+	c->rq.has_max_age = age.p != NULL;
+	return true;
+}
+
+static bool read_dry_run(struct http_call *c, struct svc_answer *a)
+{
+	struct str v = http_call_param(c, "dry_run");
+
+	if (v.p && !str_is(v, "true") && !str_is(v, "false"))
+		return http_call_bad_param(a, "dry_run", "dry_run is true or false");
+	c->rq.dry_run = v.p && str_is(v, "true");
 	return true;
 }
 
@@ -192,8 +218,8 @@ static bool prepare(struct http_call *c, struct svc_answer *a)
 		a->retry_after_s = 1;
 		return false;
 	}
-	return check_content_type(c, a) && check_fields(c, a) && check_params(c, query, a) && read_min_index(c, a) &&
-	       (!c->match.route->read || c->match.route->read(c, a));
+	return check_content_type(c, a) && check_fields(c, a) && check_params(c, query, a) && read_freshness(c, a) &&
+	       read_dry_run(c, a) && (!c->match.route->read || c->match.route->read(c, a));
 }
 
 /* ---- running ---- */
@@ -230,6 +256,8 @@ void http_call_start(struct http_call *c)
 	c->rq.partition = -1;
 	c->rq.limit = SVC_LIMIT_DEFAULT;
 	c->rq.min_index = 0;
+	c->rq.max_age_ms = 0;
+	c->rq.strong = c->rq.has_max_age = c->rq.dry_run = false;
 	c->rq.page_token = c->rq.prefix = c->rq.owner = c->rq.target = c->rq.replica = c->rq.member = c->rq.state =
 	    c->rq.role = c->rq.tag_key = c->rq.tag_value = (struct str){ NULL, 0 };
 	if (!prepare(c, &a)) {

@@ -5,22 +5,23 @@
 
 #include "http/call.h"
 
-/* Reads have HTTP_READ, writes HTTP_WRITE; what a parameter means stands in the file of its resource. */
+/* Reads have HTTP_READ, writes HTTP_WRITE; what a parameter means stands in the file of its resource. Those that every
+ * read takes (min_index, consistency, max_age_ms) are call.c's. */
 const struct http_route http_routes[] = {
-	{ HTTP_VERB_GET, "/v1/topics/{topic}", SVC_TOPIC_GET, SVC_GRANT_READ, HTTP_READ, "partition min_index",
+	{ HTTP_VERB_GET, "/v1/topics/{topic}", SVC_TOPIC_GET, SVC_GRANT_READ, HTTP_READ, "partition",
 	  http_read_topic },
 	{ HTTP_VERB_PATCH, "/v1/topics/{topic}", SVC_TOPIC_ALTER, SVC_GRANT_MANAGE, HTTP_WRITE, "", http_read_topic },
 	{ HTTP_VERB_DELETE, "/v1/topics/{topic}", SVC_TOPIC_DELETE, SVC_GRANT_MANAGE, HTTP_WRITE, "", http_read_topic },
 	{ HTTP_VERB_GET, "/v1/topics", SVC_TOPIC_LIST, SVC_GRANT_ANY, HTTP_READ,
-	  "limit page_token prefix owner role min_index", http_read_topic_list },
+	  "limit page_token prefix owner role", http_read_topic_list },
 	{ HTTP_VERB_POST, "/v1/topics", SVC_TOPIC_CREATE, SVC_GRANT_CREATE, HTTP_WRITE, "", NULL },
 	{ HTTP_VERB_GET, "/v1/topics/{topic}/assignments", SVC_TOPIC_ASSIGNMENTS, SVC_GRANT_READ, HTTP_READ,
-	  "min_index", http_read_topic },
+	  "", http_read_topic },
 	{ HTTP_VERB_GET, "/v1/topics/{topic}/partitions/{partition}", SVC_TOPIC_ASSIGNMENT, SVC_GRANT_READ, HTTP_READ,
-	  "min_index", http_read_topic_partition },
+	  "", http_read_topic_partition },
 	{ HTTP_VERB_GET, "/v1/assignments", SVC_ASSIGNMENT_LIST, SVC_GRANT_OBSERVE, HTTP_READ,
-	  "limit page_token owner target replica member state prefix min_index", http_read_assignment_list },
-	{ HTTP_VERB_GET, "/v1/cluster/members", SVC_MEMBER_LIST, SVC_GRANT_OBSERVE, HTTP_READ, "tag min_index",
+	  "limit page_token owner target replica member state prefix", http_read_assignment_list },
+	{ HTTP_VERB_GET, "/v1/cluster/members", SVC_MEMBER_LIST, SVC_GRANT_OBSERVE, HTTP_READ, "tag",
 	  http_read_member_list },
 	{ HTTP_VERB_GET, "/v1/status", SVC_STATUS, SVC_GRANT_OBSERVE, HTTP_PLAIN, "", NULL },
 	{ HTTP_VERB_POST, "/v1/barrier", SVC_BARRIER, SVC_GRANT_ANY, HTTP_PLAIN, "", NULL },

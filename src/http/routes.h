@@ -23,7 +23,7 @@ enum http_verb { HTTP_VERB_GET, HTTP_VERB_POST, HTTP_VERB_PUT, HTTP_VERB_PATCH, 
 extern const char *const http_verb_names[HTTP_VERB_END];
 
 enum http_route_flag {
-	HTTP_READ = 1,  /* answered from this replica: 503 not_ready without one, min_index, the reads' headers */
+	HTTP_READ = 1,  /* answered from this replica: 503 not_ready without one, the reads' parameters and headers */
 	HTTP_WRITE = 2, /* runs on the leader: forwarded from elsewhere; every 5xx has an outcome */
 	HTTP_PLAIN = 4, /* neither: status, health, metrics, barrier */
 };

@@ -49,10 +49,8 @@ void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_ans
 			svc_readyz(s, a);
 		return;
 	}
-	if (reads[rq->op].needs_replica && !svc_node_status(s, NULL)->configured) {
-		fail_not_ready(a, "this node is not part of a cluster yet: it holds no Raft configuration");
+	if (reads[rq->op].needs_replica && !svc_may_read_replica(s, rq, a))
 		return;
-	}
 	if (fsm_read(&s->reader, &txn, &e) != 0) {
 		fail_not_ready(a, "the replica is being replaced; try again");
 		return;
@@ -78,6 +76,13 @@ void svc_healthz(struct svc *s, struct svc_answer *a)
 	svc_answer_json(a, stopping ? 503 : 200);
 }
 
+bool svc_was_caught_up(struct svc *s)
+{
+	if (!atomic_load(&s->shared->caught_up_once) && node_is_caught_up(s->shared->node, NULL, 0))
+		atomic_store(&s->shared->caught_up_once, true);
+	return atomic_load(&s->shared->caught_up_once);
+}
+
 /* In Narad's order: halted, no leader, no contact yet, contact too old, not caught up. Judged anew for each request;
  * only "was caught up once since start" stays. */
 bool svc_is_ready(struct svc *s, char *why, size_t cap)
@@ -87,8 +92,6 @@ bool svc_is_ready(struct svc *s, char *why, size_t cap)
 	const char *text = "";
 	char contact[64];
 
-	if (node_is_caught_up(s->shared->node, NULL, 0))
-		atomic_store(&s->shared->caught_up_once, true);
 	snprintf(contact, sizeof(contact), "last contact %lld.%03llds ago", (long long)contact_ms / 1000,
 	         (long long)contact_ms % 1000);
 	if (st->stopped[0] != '\0')
@@ -101,7 +104,7 @@ bool svc_is_ready(struct svc *s, char *why, size_t cap)
 		text = "no contact yet";
 	else if (contact_ms > 5000)
 		text = contact;
-	else if (!atomic_load(&s->shared->caught_up_once))
+	else if (!svc_was_caught_up(s))
 		text = "not caught up since start";
 	snprintf(why, cap, "%s", text);
 	return text[0] == '\0';

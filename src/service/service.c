@@ -120,7 +120,7 @@ static void end_answer(struct svc *s, struct svc_answer *a)
 		buf_fini(&a->body);
 }
 
-static void fail_overloaded(struct svc *s, svc_done done, void *arg)
+void svc_fail_overloaded(struct svc *s, svc_done done, void *arg)
 {
 	struct svc_answer a = begin_answer(s);
 
@@ -140,36 +140,6 @@ static void read_now(struct svc *s, const struct svc_request *rq, svc_done done,
 }
 
 /* ---- waiting for an index ---- */
-
-static void on_min_index(struct svc_task *t, enum svc_wake why)
-{
-	struct svc_answer a = { 0 };
-
-	if (why == SVC_WAKE_REACHED) {
-		svc_read_answer(t->svc, &t->rq, &a);
-	} else {
-		svc_fail(&a, 503, "behind", NULL,
-		         "this node has applied index %llu, not yet %llu; try again or ask another node",
-		         (unsigned long long)svc_applied_index(t->svc), (unsigned long long)t->rq.min_index);
-		a.retry_after_s = 1;
-	}
-	svc_task_answer(t, &a);
-}
-
-static void read_at(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
-{
-	struct svc_task *t = svc_task_new(s);
-
-	if (!t) {
-		fail_overloaded(s, done, arg);
-		return;
-	}
-	t->rq = *rq;
-	t->done = done;
-	t->arg = arg;
-	t->resume = on_min_index;
-	svc_task_wait_applied(t, rq->min_index, SVC_MIN_INDEX_MS);
-}
 
 static void on_reached(struct svc_task *t, enum svc_wake why)
 {
@@ -199,64 +169,6 @@ void svc_wait_index(struct svc *s, raft_index index, uint32_t timeout_ms, svc_re
 	svc_task_wait_applied(t, index, timeout_ms);
 }
 
-/* ---- barrier ---- */
-
-static void fail_barrier(struct svc_task *t, const char *code, const char *text)
-{
-	struct svc_answer a = { 0 };
-
-	svc_fail_write(&a, 503, code, "none", 0, "%s", text);
-	a.retry_after_s = 1;
-	svc_task_answer(t, &a);
-}
-
-static void on_barrier(struct svc_task *t, enum svc_wake why)
-{
-	struct svc_answer a = { 0 };
-	struct json_writer w = { .out = &a.body };
-	uint64_t now_ms = clock_mono_ms();
-
-	if (why == SVC_WAKE_COMPLETED && t->completion.code == 0 && now_ms < t->since_ns / 1000000 + SVC_BARRIER_MS) {
-		svc_task_wait_applied(t, t->completion.index, t->since_ns / 1000000 + SVC_BARRIER_MS - now_ms);
-		return;
-	}
-	if (why == SVC_WAKE_COMPLETED) {
-		bool full = t->completion.code == ERR_FULL;
-
-		fail_barrier(t, full ? "overloaded" : "no_leader",
-		             full ? "too many requests wait on this node; try again"
-		                  : "no leader with a majority behind it confirmed the index; try again");
-		return;
-	}
-	if (why == SVC_WAKE_TIMEOUT) {
-		fail_barrier(t, t->owed ? "no_leader" : "behind",
-		             t->owed ? "no leader with a majority behind it answered within 5 s"
-		                     : "this node did not apply everything committed within 5 s");
-		return;
-	}
-	json_begin_object(&w);
-	json_field_u64(&w, "index", t->want);
-	json_end_object(&w);
-	svc_answer_json(&a, 200);
-	svc_task_answer(t, &a);
-}
-
-static void barrier(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
-{
-	struct svc_task *t = svc_task_new(s);
-
-	if (!t) {
-		fail_overloaded(s, done, arg);
-		return;
-	}
-	t->rq = *rq;
-	t->done = done;
-	t->arg = arg;
-	t->since_ns = clock_mono_ns();
-	t->resume = on_barrier;
-	svc_task_wait_read(t, SVC_BARRIER_MS);
-}
-
 /* ---- the face ---- */
 
 void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
@@ -266,13 +178,16 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_TOPIC_ALTER:
 	case SVC_TOPIC_DELETE:
 		if (!svc_write_run(s, rq, done, arg))
-			fail_overloaded(s, done, arg);
+			svc_fail_overloaded(s, done, arg);
 		return;
-	case SVC_BARRIER: barrier(s, rq, done, arg); return;
+	case SVC_BARRIER: svc_confirm(s, rq, done, arg); return;
 	default: break;
 	}
-	if (rq->min_index > svc_applied_index(s))
-		read_at(s, rq, done, arg);
+	/* Where nothing can be read, no majority is asked. */
+	if (rq->strong && svc_node_status(s, NULL)->configured)
+		svc_confirm(s, rq, done, arg);
+	else if (rq->min_index > svc_applied_index(s))
+		svc_read_at(s, rq, done, arg);
 	else
 		read_now(s, rq, done, arg);
 }

@@ -83,6 +83,10 @@ struct svc_request {
 	struct str page_token, prefix, owner, role, target, replica, member, state;
 	struct str tag_key, tag_value; /* tag=k=v */
 	raft_index min_index;          /* 0: none */
+	bool strong;                   /* a read: not before a read index begun after the request came */
+	bool has_max_age;
+	uint64_t max_age_ms; /* a read: 503 when the last contact with the leader is older */
+	bool dry_run;        /* a write: judge, change nothing */
 
 	struct str body; /* as received */
 };

@@ -24,8 +24,7 @@
 #include "service/service.h"
 
 #define SVC_MIN_INDEX_MS 3000 /* longest wait of a read for min_index */
-#define SVC_BARRIER_MS 5000   /* a barrier gives up after this */
-#define SVC_CONFIRM_MS 5000   /* a refusal that cannot be confirmed becomes 503 after this */
+#define SVC_CONFIRM_MS 5000   /* what a majority is to confirm (strong read, barrier, refusal) becomes 503 after this */
 #define SVC_TERM_WAIT_MS 3000 /* a new leader applies what came before its term within this, or refuses */
 #define SVC_NAME_WAIT_MS 5000 /* behind other writes to the same topic */
 #define SVC_STAGE_BUCKETS 12
@@ -138,6 +137,14 @@ bool svc_tasks_prepare_sleep(struct svc *s, uint64_t *next_ms);
 /* ---- reads.c ---- */
 
 void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_answer *a);
+/* A read of the replica: is there one, and is it as fresh as asked? False: `a` is filled. */
+bool svc_may_read_replica(struct svc *s, const struct svc_request *rq, struct svc_answer *a);
+
+/* ---- fresh.c: what waits for an index ---- */
+
+void svc_read_at(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* for min_index */
+void svc_confirm(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* strong reads, the barrier */
+void svc_fail_overloaded(struct svc *s, svc_done done, void *arg);                       /* no slot is free */
 
 /* Each fills `a` from what `txn` sees. Non-zero: ERR_* of the store. */
 int svc_topic_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
@@ -151,6 +158,7 @@ int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_reque
 void svc_healthz(struct svc *s, struct svc_answer *a);
 void svc_readyz(struct svc *s, struct svc_answer *a);
 bool svc_is_ready(struct svc *s, char *why, size_t cap); /* why: text of facts, "" when ready */
+bool svc_was_caught_up(struct svc *s);                   /* once since the start of this process */
 
 /* Marks an answer as finished JSON: type, final newline, status. */
 void svc_answer_json(struct svc_answer *a, int status);

@@ -483,37 +483,6 @@ static void test_min_index_waits(void **state)
 	assert_int_equal(a.retry_after_s, 1);
 }
 
-/* A barrier is the read index, once it is applied here. */
-static void test_barrier(void **state)
-{
-	char want[64];
-
-	(void)state;
-	ask(SVC_BARRIER, NULL, NULL, &a);
-	answer_read(0, world.index + 1);
-	assert_int_equal(a.count, 0);
-	add_member("n2", true);
-	turn();
-	assert_answer(&a, 200, "");
-	snprintf(want, sizeof(want), "{\"index\":%d}\n", (int)world.index);
-	assert_string_equal(a.body, want);
-
-	ask(SVC_BARRIER, NULL, NULL, &a);
-	answer_read(ERR_NOT_LEADER, 0);
-	assert_answer(&a, 503, "no_leader");
-	/* Given up; the late answer finds nobody, and its slot comes back. */
-	ask(SVC_BARRIER, NULL, NULL, &a);
-	svc_turn(world.svc[0], clock_mono_ms() + 5100);
-	assert_answer(&a, 503, "no_leader");
-	answer_read(0, world.index);
-	assert_int_equal(a.count, 1);
-	for (int i = 0; i < 40; i++) {
-		ask(SVC_BARRIER, NULL, NULL, &a);
-		answer_read(0, world.index);
-		assert_answer(&a, 200, "");
-	}
-}
-
 struct waited {
 	unsigned count;
 	bool reached;
@@ -565,7 +534,6 @@ int main(void)
 		CASE(test_readyz_names_the_first_reason),
 		CASE(test_reads_need_a_configuration),
 		CASE(test_min_index_waits),
-		CASE(test_barrier),
 		CASE(test_wait_index),
 	};
 

@@ -85,11 +85,13 @@ static void answer_joiner(struct node *n, struct node_admission *a, int code, co
 		         heard ? "yes" : "no");
 }
 
-static void answer_asker(struct node_admission *a, int code, raft_index index, const char *why)
+static void answer_asker(const struct node *n, struct node_admission *a, int code, raft_index index, const char *why)
 {
 	struct node_change *c = a->change;
 	c->added = a->added;
 	c->changed = a->changed;
+	const struct raft_server *s = raft_conf_find_name(&n->conf, a->id);
+	c->server = s ? *s : (struct raft_server){ .id = 0 };
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	const struct node_reply_to reply = c->reply;
 	node_change_unref(c); /* the asker holds it until it has read the answer */
@@ -103,7 +105,7 @@ static void finish(struct node *n, struct node_admission *a, int code, const cha
 	if (joiner)
 		answer_joiner(n, a, code, why);
 	else
-		answer_asker(a, code, code == 0 ? a->index : 0, why);
+		answer_asker(n, a, code, code == 0 ? a->index : 0, why);
 	a->state = NODE_ADMISSION_FREE;
 	struct node_link *l = a->link[0] != '\0' ? node_links_find(n, a->link) : NULL;
 	if (!l || !a->probes)
@@ -566,7 +568,7 @@ void node_membership_refuse(struct node *n, int code)
 	for (size_t i = 0; i < NODE_ADMISSIONS_MAX; i++) {
 		struct node_admission *a = &n->membership.slots[i];
 		if (a->change)
-			answer_asker(a, a->state == NODE_ADMISSION_CHANGING ? ERR_CLOSED : code, 0,
+			answer_asker(n, a, a->state == NODE_ADMISSION_CHANGING ? ERR_CLOSED : code, 0,
 			             "this node stopped");
 		a->state = NODE_ADMISSION_FREE;
 	}

@@ -111,8 +111,10 @@ struct node_proposal {
 MUST_CHECK bool node_propose(struct node *n, const struct node_proposal *p);
 /* A linearizable read index, batched; wait for applied >= index yourself. */
 MUST_CHECK bool node_ask_read(struct node *n, struct node_reply_to reply);
-/* Hands leadership over; to = "" picks one. Completion code 0 = begun, ERR_NOTFOUND, ERR_INVALID, ERR_BUSY, ... */
-MUST_CHECK bool node_ask_transfer(struct node *n, const char *to, struct node_reply_to reply);
+/* Hands leadership over; to = "" picks one. Answered when that has come to its end: 0 (`detail` is the incarnation of
+ * who leads now, 0 = not known yet); enum raft_heir, with the lag of RAFT_HEIR_BEHIND in `detail`; ERR_TIMEOUT: given up
+ * after an election timeout, and this node leads on. ERR_STOPPED. `dry_run`: judged only; 0 with who would be asked. */
+MUST_CHECK bool node_ask_transfer(struct node *n, const char *to, bool dry_run, struct node_reply_to reply);
 
 enum node_change_kind {
 	NODE_CHANGE_SERVER = 1, /* add this server, or make of it what is asked: voter or learner, and its address */
@@ -147,7 +149,8 @@ struct node_change {
 	/* the answer, whole before its completion is put */
 	bool added;    /* it was not in the configuration before */
 	bool changed;  /* false: all was as asked */
-	char why[512]; /* of a refusal, for people */
+	struct raft_server server; /* as the configuration has it now; name "" = it does not */
+	char why[512];             /* of a refusal, for people */
 };
 struct node_change *node_change_new(void); /* the asker's hold */
 void node_change_unref(struct node_change *c);

@@ -433,18 +433,29 @@ struct node_stop {
 };
 
 uint64_t node_stop_turn(struct node *n); /* returns the next deadline */
-void node_ask_drain(struct node *n);     /* transfers */
+
+/* ---- handing over (transfer.c) ---- */
+
+struct node_ask {
+	char to[RAFT_NAME_MAX + 1];
+	bool dry_run;
+	struct node_reply_to reply;
+};
+
+struct node_transfer {
+	bool open; /* one is under way, and `reply` waits for its end */
+	struct node_reply_to reply;
+	raft_term term;
+	uint64_t deadline_ms;
+};
+
+uint64_t node_transfer_turn(struct node *n); /* returns the next deadline */
 
 /* ---- the node ---- */
 
 struct node_listener {
 	void (*fn)(void *arg, raft_term term);
 	void *arg;
-};
-
-struct node_ask {
-	char to[RAFT_NAME_MAX + 1];
-	struct node_reply_to reply;
 };
 
 struct node {
@@ -476,6 +487,7 @@ struct node {
 	struct node_log_feed log_feed;
 	struct node_pending_ring pending;
 	struct node_reads reads;
+	struct node_transfer transfer;
 	struct node_link links[NODE_LINKS_MAX];
 	size_t link_count;
 	struct node_inbox inbox;

@@ -1,4 +1,4 @@
-/* An orderly stop, and handing leadership over.
+/* An orderly stop.
  *
  * A leader that is asked to stop hands over first, so that the cluster misses it for one round trip instead of an
  * election timeout. It tries for a few election timeouts and then goes all the same. */
@@ -59,26 +59,6 @@ uint64_t node_stop_turn(struct node *n)
 	return node_sooner(s->next_try_ms > n->now ? s->next_try_ms : UINT64_MAX, s->give_up_ms);
 }
 
-static int transfer(struct node *n, const char *to)
-{
-	if (n->stopped[0] != '\0')
-		return ERR_STOPPED;
-	if (n->view.role != RAFT_LEADER)
-		return ERR_NOT_LEADER;
-	const node_id id = to[0] != '\0' ? node_links_id(n, to) : 0;
-	if (to[0] != '\0' && id == 0)
-		return ERR_NOTFOUND;
-	struct err e = { 0 };
-	return raft_transfer(n->raft, id, &e);
-}
-
-void node_ask_drain(struct node *n)
-{
-	struct node_ask ask;
-	while (queue_take(n->asks, &ask))
-		node_answer(&ask.reply, transfer(n, ask.to), 0, 0);
-}
-
 /* ---- any thread ---- */
 
 void node_begin_stop(struct node *n)
@@ -90,11 +70,4 @@ void node_begin_stop(struct node *n)
 bool node_is_drained(const struct node *n)
 {
 	return atomic_load_explicit(&n->stop.drained, memory_order_acquire);
-}
-
-bool node_ask_transfer(struct node *n, const char *to, struct node_reply_to reply)
-{
-	struct node_ask ask = { .reply = reply };
-	snprintf(ask.to, sizeof(ask.to), "%s", to);
-	return queue_put(n->asks, &ask);
 }

@@ -84,7 +84,7 @@ static uint64_t stopped_turn(struct node *n)
 	node_pending_fail(n);
 	node_propose_drain(n); /* judged: all refused */
 	node_read_refuse(n, ERR_STOPPED);
-	node_ask_drain(n);
+	(void)node_transfer_turn(n);
 	node_membership_refuse(n, ERR_STOPPED);
 	node_register_drain(n);
 	(void)node_stop_turn(n); /* drained at once */
@@ -122,7 +122,7 @@ uint64_t node_turn(struct node *n, uint64_t now_ms)
 	next = node_sooner(next, node_register_turn(n)); /* before proposals: it makes one on the leader */
 	node_propose_drain(n);
 	node_read_drain(n);
-	node_ask_drain(n);
+	next = node_sooner(next, node_transfer_turn(n));
 	next = node_sooner(next, node_promote_turn(n));
 	next = node_sooner(next, node_membership_turn(n));
 	next = node_sooner(next, node_join_turn(n));

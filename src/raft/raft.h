@@ -158,6 +158,21 @@ enum raft_change { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_DEMOTE, RAFT_REMOVE, RAF
 MUST_CHECK int raft_change_conf(struct raft *r, enum raft_change change, const struct raft_server *s,
                                 raft_index *index_out, struct err *e);
 
+/* Why a server is not handed the leadership. */
+enum raft_heir {
+	RAFT_HEIR_FIT = 0,
+	RAFT_HEIR_NOT_LEADER, /* this node has none to give */
+	RAFT_HEIR_BUSY,       /* it is being handed to another already */
+	RAFT_HEIR_SELF,
+	RAFT_HEIR_UNKNOWN, /* no such server in the configuration */
+	RAFT_HEIR_LEARNER,
+	RAFT_HEIR_SILENT,
+	RAFT_HEIR_BEHIND,
+	RAFT_HEIR_NO_OTHER, /* `to` 0: there is no other voter */
+	RAFT_HEIR_NONE_FIT, /* `to` 0: no other voter answers and is caught up */
+};
+/* What raft_transfer would do now. 0 in *to is replaced by the choice; *lag: how many entries it is behind. */
+enum raft_heir raft_judge_heir(const struct raft *r, node_id *to, uint64_t *lag);
 /* Hands leadership over; `to` 0 picks the most caught-up voter. ERR_NOT_LEADER, ERR_NOTFOUND (unknown id, or nobody
  * else), ERR_INVALID (self, learner, or too far behind), ERR_BUSY. Given up after one election timeout. */
 MUST_CHECK int raft_transfer(struct raft *r, node_id to, struct err *e);

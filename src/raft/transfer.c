@@ -9,16 +9,45 @@
 
 #include "raft/raft_internal.h"
 
-static int judge(const struct raft *r, const struct peer *p, const char *name, struct err *e)
+static enum raft_heir judge(const struct raft *r, const struct peer *p, uint64_t *lag)
 {
+	*lag = r->log.last - p->match;
 	if (!p->voter)
-		return err_set(e, ERR_INVALID, "%s is a learner and cannot lead", name);
+		return RAFT_HEIR_LEARNER;
 	if (!peer_is_active(r, p))
-		return err_set(e, ERR_INVALID, "%s does not answer", name);
-	const uint64_t lag = r->log.last - p->match;
-	if (p->state == PEER_SNAPSHOT || lag > RAFT_LAG_MAX)
-		return err_set(e, ERR_INVALID, "%s is %" PRIu64 " entries behind", name, lag);
-	return 0;
+		return RAFT_HEIR_SILENT;
+	return p->state == PEER_SNAPSHOT || *lag > RAFT_LAG_MAX ? RAFT_HEIR_BEHIND : RAFT_HEIR_FIT;
+}
+
+/* The voter with the longest log among those that answer; NULL: none. */
+static const struct peer *pick(const struct raft *r)
+{
+	const struct peer *best = NULL;
+	uint64_t lag;
+	for (size_t i = 0; i < r->peer_count; i++) {
+		const struct peer *p = r->peers[i];
+		if (judge(r, p, &lag) == RAFT_HEIR_FIT && (!best || p->match > best->match))
+			best = p;
+	}
+	return best;
+}
+
+enum raft_heir raft_judge_heir(const struct raft *r, node_id *to, uint64_t *lag)
+{
+	*lag = 0;
+	if (r->role != RAFT_LEADER)
+		return RAFT_HEIR_NOT_LEADER;
+	if (r->transfer.to != 0)
+		return RAFT_HEIR_BUSY;
+	if (*to == r->p.self)
+		return RAFT_HEIR_SELF;
+	const struct peer *p = *to != 0 ? peer_find(r, *to) : pick(r);
+	if (!p && *to != 0)
+		return RAFT_HEIR_UNKNOWN;
+	if (!p)
+		return quorum_voters(r) == r->self_voter ? RAFT_HEIR_NO_OTHER : RAFT_HEIR_NONE_FIT;
+	*to = p->id;
+	return judge(r, p, lag);
 }
 
 static const char *name_of(const struct raft *r, node_id id)
@@ -28,41 +57,31 @@ static const char *name_of(const struct raft *r, node_id id)
 	return s ? s->name : "the server";
 }
 
-/* The voter with the longest log among those that answer; NULL: none. */
-static const struct peer *pick(const struct raft *r)
+static int refuse(const struct raft *r, enum raft_heir why, node_id to, uint64_t lag, struct err *e)
 {
-	const struct peer *best = NULL;
-	for (size_t i = 0; i < r->peer_count; i++) {
-		const struct peer *p = r->peers[i];
-		if (judge(r, p, "", NULL) == 0 && (!best || p->match > best->match))
-			best = p;
+	switch (why) {
+	case RAFT_HEIR_FIT: return 0;
+	case RAFT_HEIR_NOT_LEADER: return err_set(e, ERR_NOT_LEADER, "this node does not lead");
+	case RAFT_HEIR_BUSY:
+		return err_set(e, ERR_BUSY, "leadership is being handed to %s already", name_of(r, r->transfer.to));
+	case RAFT_HEIR_SELF: return err_set(e, ERR_INVALID, "this node leads already");
+	case RAFT_HEIR_UNKNOWN: return err_set(e, ERR_NOTFOUND, "no such server in the configuration");
+	case RAFT_HEIR_LEARNER: return err_set(e, ERR_INVALID, "%s is a learner and cannot lead", name_of(r, to));
+	case RAFT_HEIR_SILENT: return err_set(e, ERR_INVALID, "%s does not answer", name_of(r, to));
+	case RAFT_HEIR_BEHIND: return err_set(e, ERR_INVALID, "%s is %" PRIu64 " entries behind", name_of(r, to), lag);
+	case RAFT_HEIR_NO_OTHER: return err_set(e, ERR_NOTFOUND, "there is no other voter");
+	case RAFT_HEIR_NONE_FIT: break;
 	}
-	return best;
+	return err_set(e, ERR_INVALID, "no other voter answers and is caught up");
 }
 
 int raft_transfer(struct raft *r, node_id to, struct err *e)
 {
+	uint64_t lag;
 	ready_recycle(r);
-	if (r->role != RAFT_LEADER)
-		return err_set(e, ERR_NOT_LEADER, "this node does not lead");
-	if (r->transfer.to != 0)
-		return err_set(e, ERR_BUSY, "leadership is being handed to %s already", name_of(r, r->transfer.to));
-	if (to == r->p.self)
-		return err_set(e, ERR_INVALID, "this node leads already");
-	if (to == 0) {
-		const struct peer *best = pick(r);
-		if (!best && quorum_voters(r) == r->self_voter)
-			return err_set(e, ERR_NOTFOUND, "there is no other voter");
-		if (!best)
-			return err_set(e, ERR_INVALID, "no other voter answers and is caught up");
-		to = best->id;
-	}
-	const struct peer *p = peer_find(r, to);
-	if (!p)
-		return err_set(e, ERR_NOTFOUND, "no such server in the configuration");
-	const int rc = judge(r, p, name_of(r, to), e);
-	if (rc)
-		return rc;
+	const enum raft_heir why = raft_judge_heir(r, &to, &lag);
+	if (why != RAFT_HEIR_FIT)
+		return refuse(r, why, to, lag, e);
 	r->transfer = (struct transfer){ .to = to, .due_ms = r->now_ms + r->p.election_ms };
 	out_trace(r, RAFT_TRACE_TRANSFER, to, 0, 0);
 	return 0;

@@ -334,23 +334,43 @@ static void test_stop_hands_over(void **state)
 	assert_true(world_has_topic(w, next, "a"));
 }
 
-/* Handing over by name: to a follower; to nobody known, to itself: refused, and the leader goes on (F07). */
-static void test_transfer_by_name(void **state)
+static struct node_completion hand_over(struct world *w, size_t leader, const char *to, bool dry_run)
+{
+	const struct node_reply_to r = { .queue = w->nodes[leader].done, .slot = 1, .generation = 7 };
+	assert_true(node_ask_transfer(w->nodes[leader].node, to, dry_run, r));
+	return world_wait(w, leader);
+}
+
+/* Handing over by name: answered when another leads. To nobody known, to itself: refused, and the leader goes on. */
+static void test_F07_transfer_by_name(void **state)
 {
 	struct world *w = *state;
 	const size_t leader = start_three(w);
 	const size_t to = other_than(w, leader, leader);
-	const struct node_reply_to r = { .queue = w->nodes[leader].done, .slot = 1, .generation = 7 };
-	assert_true(node_ask_transfer(w->nodes[leader].node, "n9", r));
-	assert_int_equal(world_wait(w, leader).code, ERR_NOTFOUND);
-	assert_true(node_ask_transfer(w->nodes[leader].node, w->nodes[leader].name, r));
-	assert_int_equal(world_wait(w, leader).code, ERR_INVALID);
+	const struct node_status s = world_status(w, leader);
+	const node_id heir = raft_conf_find_name(&s.conf, w->nodes[to].name)->id;
+	assert_int_equal(hand_over(w, leader, "n9", false).code, RAFT_HEIR_UNKNOWN);
+	assert_int_equal(hand_over(w, leader, w->nodes[leader].name, false).code, RAFT_HEIR_SELF);
+	const struct node_completion would = hand_over(w, leader, w->nodes[to].name, true);
+	assert_true(would.code == 0 && would.detail == heir);
+	world_run(w, 2000);
 	assert_int_equal(world_leader(w), leader);
-	assert_true(node_ask_transfer(w->nodes[leader].node, w->nodes[to].name, r));
-	assert_int_equal(world_wait(w, leader).code, 0);
-	world_until(w, world_leader(w) == to);
-	assert_true(node_ask_transfer(w->nodes[leader].node, "", r));
-	assert_int_equal(world_wait(w, leader).code, ERR_NOT_LEADER);
+	const struct node_completion done = hand_over(w, leader, w->nodes[to].name, false);
+	assert_true(done.code == 0 && done.detail == heir);
+	assert_int_equal(world_leader(w), to);
+	assert_int_equal(hand_over(w, leader, "", false).code, RAFT_HEIR_NOT_LEADER);
+}
+
+/* F07: one that does not come about is given up, whoever asked hears it, and writes go on. */
+static void test_F07_transfer_is_given_up(void **state)
+{
+	struct world *w = *state;
+	const size_t leader = start_three(w);
+	const size_t to = other_than(w, leader, leader);
+	w->nodes[to].frozen = true; /* answered a moment ago, so it looks fit */
+	assert_int_equal(hand_over(w, leader, w->nodes[to].name, false).code, ERR_TIMEOUT);
+	assert_int_equal(world_leader(w), leader);
+	world_create(w, leader, "after");
 }
 
 /* Right after an election the winner's log is complete, its state is not: until its own no-op is applied it does not
@@ -470,7 +490,8 @@ int main(void)
 		TEST(test_frozen_leader_wakes_powerless),
 		TEST(test_leader_with_hung_disk_steps_down),
 		TEST(test_stop_hands_over),
-		TEST(test_transfer_by_name),
+		TEST(test_F07_transfer_by_name),
+		TEST(test_F07_transfer_is_given_up),
 		TEST(test_new_leader_is_current_only_after_its_noop),
 		TEST(test_election_proves_the_log_only),
 		TEST(test_old_contact_is_no_contact),

@@ -185,6 +185,17 @@ static LUA_JUMPS bool field_flag(lua_State *L, int index, const char *name, bool
 	return flag;
 }
 
+/* Of the table on top, pushed: the description is the caller's. */
+static LUA_JUMPS void copy_table(lua_State *L)
+{
+	lua_newtable(L);
+	for (lua_pushnil(L); lua_next(L, -3); lua_pop(L, 1)) {
+		lua_pushvalue(L, -2);
+		lua_pushvalue(L, -2);
+		lua_rawset(L, -5);
+	}
+}
+
 /* A member may be given as its id alone. */
 static LUA_JUMPS void add_member(lua_State *L, struct spec_cluster *c)
 {
@@ -195,12 +206,7 @@ static LUA_JUMPS void add_member(lua_State *L, struct spec_cluster *c)
 		lua_setfield(L, -2, "id");
 	} else {
 		luaL_checktype(L, -1, LUA_TTABLE);
-		lua_newtable(L); /* a copy: the description is the caller's */
-		for (lua_pushnil(L); lua_next(L, -3); lua_pop(L, 1)) {
-			lua_pushvalue(L, -2);
-			lua_pushvalue(L, -2);
-			lua_rawset(L, -5);
-		}
+		copy_table(L);
 	}
 	split_fields(L, beyond);
 	const int extra_at = lua_gettop(L);
@@ -250,8 +256,13 @@ static LUA_JUMPS void add_topic(lua_State *L, struct spec_cluster *c)
 		lua_setfield(L, -2, "name");
 	}
 	luaL_checktype(L, -1, LUA_TTABLE);
+	static const char *const beyond[] = { "labels", NULL };
+	copy_table(L);
+	split_fields(L, beyond);
 	struct topic t;
-	read_record(L, c, lua_gettop(L), &topic_type, &t);
+	struct topic_extra extra;
+	read_record(L, c, lua_gettop(L) - 1, &topic_type, &t);
+	read_record(L, c, lua_gettop(L), &topic_extra_type, &extra);
 	if (t.name.len == 0)
 		luaL_error(L, "a topic has no name");
 	if (t.partitions == 0)
@@ -261,6 +272,9 @@ static LUA_JUMPS void add_topic(lua_State *L, struct spec_cluster *c)
 	if (t.created_at == 0)
 		t.created_at = (int64_t)c->view.now_s;
 	add_command(L, c, CMD_TOPIC_CREATE, &t);
+	if (extra.labels.count)
+		add_command(L, c, CMD_TOPIC_LABELS,
+		            &(struct cmd_topic_labels){ .topic = t.name, .expect_id = t.id, .labels = extra.labels });
 }
 
 static LUA_JUMPS void add_assignment(lua_State *L, struct spec_cluster *c)

@@ -87,8 +87,13 @@ static int check_slots(struct check *c, const struct topic_state *t)
 
 static int check_packed(struct check *c, const struct topic_state *t, struct str stored)
 {
+	struct topic_extra extra;
+	int rc = topic_extra_load(&c->reader, t->rec.name, &extra);
+	if (rc)
+		return failed(c, rc);
+	c->expected[STORE_X_LABELS] += extra.labels.count > 0;
 	buf_clear(&c->scratch);
-	packed_put_tail(&t->rec, &c->scratch);
+	fsm_put_topic_tail(&t->rec, &extra, &c->scratch);
 	if (!str_eq(t->packed.tail, (struct str){ (const char *)c->scratch.data, c->scratch.len }))
 		return wrong(c, STORE_X_TOPIC, t->rec.name, "another tail than the record's");
 	buf_clear(&c->scratch);
@@ -274,7 +279,7 @@ static int check_schema(struct check *c, struct str key, struct str value)
 static int check_row_counts(struct check *c)
 {
 	static const enum store_db derived[] = { STORE_X_TOPIC, STORE_X_FOLD,     STORE_X_BY_MEMBER, STORE_X_BY_USER,
-		                                 STORE_X_MOVE,  STORE_X_UNPLACED, STORE_X_ORPHAN };
+		                                 STORE_X_MOVE,  STORE_X_UNPLACED, STORE_X_ORPHAN,    STORE_X_LABELS };
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		uint64_t n;
 		int rc = store_count(c->txn, derived[i], &n);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fsm/fsm_internal.h"
+#include "model/json_equal.h"
 #include "model/rules.h"
 
 /* ---- rules of a record that has partners (types 2 and 24) ---- */
@@ -136,20 +137,28 @@ static int judge_roles(const struct fanout_link *l, const struct topic *parent, 
 	return 0;
 }
 
-static int compare_histories(struct apply *a, const struct fanout_link *l, const struct schema_history *parent,
+static int compare_histories(const struct fanout_link *l, const struct schema_history *parent,
                              const struct schema_history *child)
 {
+	struct arena scratch = { 0 }; /* of one pair of documents: a history may have 4 MiB */
+	int rc = 0;
 	if (parent->count != child->count)
 		return FSM_SCHEMA_MISMATCH;
 	for (size_t i = 0; i < parent->count; i++) {
-		const struct schema_version *p = &parent->items[i], *c = &child->items[i];
-		if (p->version != c->version)
-			return FSM_SCHEMA_MISMATCH;
-		if (l->by_value ? !json_value_equal(p->document, c->document, a->arena)
-		                : !str_eq(p->document, c->document))
-			return FSM_SCHEMA_MISMATCH;
+		const struct fsm_schema *p = &parent->items[i], *c = &child->items[i];
+		if (p->version != c->version) {
+			rc = FSM_SCHEMA_MISMATCH;
+			break;
+		}
+		if (!str_eq(p->document, c->document) &&
+		    (!l->by_value || !json_equal(p->document, c->document, &scratch))) {
+			rc = FSM_SCHEMA_MISMATCH;
+			break;
+		}
+		arena_reset(&scratch);
 	}
-	return 0;
+	arena_fini(&scratch);
+	return rc;
 }
 
 static int judge_schemas(struct apply *a, const struct fanout_link *l, const struct schema_history *parent,
@@ -157,7 +166,7 @@ static int judge_schemas(struct apply *a, const struct fanout_link *l, const str
 {
 	uint64_t cluster;
 	if (child->count)
-		return compare_histories(a, l, parent, child);
+		return compare_histories(l, parent, child);
 	if (parent->count == 0 || !l->by_value)
 		return 0;
 	if (parent->bytes > SCHEMA_TOPIC_BYTES_MAX)
@@ -172,7 +181,7 @@ int fanout_judge(struct apply *a, const struct fanout_link *l, const struct topi
 {
 	struct topic parent, child;
 	struct schema_history of_parent, of_child = { 0 };
-	struct schema_version first = { 1, new_schema };
+	struct fsm_schema first = { 1, new_schema };
 	if (str_eq(l->parent, l->child))
 		return FSM_ROLE_CONFLICT;
 	int rc = fsm_get_record(a, STORE_TOPICS, l->parent, &topic_type, &parent);

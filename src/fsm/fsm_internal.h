@@ -80,7 +80,7 @@ typedef int fsm_command_fn(struct apply *a, const void *command);
 fsm_command_fn *fsm_command_of(unsigned type); /* NULL: known, not carried out by this release */
 
 fsm_command_fn fsm_topic_create, fsm_topic_update, fsm_topic_delete;
-fsm_command_fn fsm_topic_create_with, fsm_topic_update_if, fsm_topic_delete_if;
+fsm_command_fn fsm_topic_create_with, fsm_topic_update_if, fsm_topic_delete_if, fsm_topic_labels;
 fsm_command_fn fsm_schema_put, fsm_schema_put_if;
 fsm_command_fn fsm_child_attach, fsm_child_detach, fsm_child_attach_if, fsm_child_detach_if;
 fsm_command_fn fsm_user_create, fsm_user_seed_root, fsm_user_update, fsm_user_set_password, fsm_user_set_grants;
@@ -151,8 +151,6 @@ MUST_CHECK bool packed_decode(struct str bytes, struct arena *a, struct packed *
 /* Canonical: equal contents, equal bytes. */
 void packed_encode(const struct packed *p, struct buf *out);
 bool packed_is_unplaced(const struct packed *p); /* any slot without an owner */
-/* What veena adds to a topic's answer, as ",..."; appended. */
-void packed_put_tail(const struct topic *t, struct buf *out);
 /* What a reader wants of it; name and record are the caller's to fill. */
 MUST_CHECK bool packed_read_topic(struct str bytes, struct fsm_topic *out);
 
@@ -166,12 +164,18 @@ MUST_CHECK int topic_state_load(struct apply *a, struct str name, struct topic_s
 MUST_CHECK int topic_state_insert(struct apply *a, const struct topic *rec, struct topic_state *out);
 /* Writes what changed in out->rec, whose stored form is `old`; keeps slots and indexes in step with its partitions. */
 MUST_CHECK int topic_state_rewrite(struct apply *a, const struct topic *old, struct topic_state *t);
+/* Only what veena adds to the record changed. */
+MUST_CHECK int topic_state_retail(struct apply *a, struct topic_state *t);
 /* Record, rows and indexes; partners are the caller's business. */
 MUST_CHECK int topic_state_erase(struct apply *a, const struct topic *rec);
 /* Rows a former topic of this name left behind. */
 MUST_CHECK int topic_state_clear_rows(struct apply *a, struct str name);
 MUST_CHECK int packed_store(struct apply *a, struct str name, const struct packed *before, const struct packed *now);
 MUST_CHECK int packed_load(struct apply *a, struct str name, struct packed *out); /* ERR_NOTFOUND */
+
+/* ---- labels.c ---- */
+
+MUST_CHECK int topic_extra_load(struct apply *a, struct str name, struct topic_extra *out); /* nothing when absent */
 
 /* ---- fanout.c ---- */
 
@@ -192,12 +196,8 @@ MUST_CHECK int fanout_attach(struct apply *a, const struct fanout_link *l);
 
 /* ---- schemas.c ---- */
 
-struct schema_version {
-	uint32_t version;
-	struct str document;
-};
 struct schema_history {
-	struct schema_version *items; /* by version */
+	struct fsm_schema *items; /* by version */
 	size_t count;
 	uint64_t bytes;
 };
@@ -207,8 +207,6 @@ MUST_CHECK int schema_append(struct apply *a, struct str topic, uint32_t version
 /* Do the budgets allow `document` as the first version of a new topic? */
 MUST_CHECK int schema_judge_first(struct apply *a, struct str topic, struct str document);
 MUST_CHECK int schema_cluster_bytes(struct apply *a, uint64_t *out);
-/* json_value.c: equality of documents as JSON values; the meaning is frozen, see there. */
-bool json_value_equal(struct str x, struct str y, struct arena *a);
 
 /* ---- places.c: one row of `assignments` with everything derived from it ---- */
 

@@ -168,11 +168,16 @@ bool packed_is_unplaced(const struct packed *p)
 	return false;
 }
 
-void packed_put_tail(const struct topic *t, struct buf *out)
+void fsm_put_topic_tail(const struct topic *t, const struct topic_extra *x, struct buf *out)
 {
 	if (t->role.len == 0)
 		buf_puts(out, ",\"role\":\"" TOPIC_ROLE_STANDALONE "\"");
-	buf_puts(out, ",\"replicas\":1,\"unclean\":false,\"labels\":{}");
+	buf_puts(out, ",\"replicas\":1,\"unclean\":false");
+	/* An object goes on where another one ends. */
+	const size_t at = out->len;
+	record_put_json(&topic_extra_type, x, out);
+	out->data[at] = ',';
+	out->len--;
 }
 
 /* ---- readers ---- */

@@ -7,13 +7,13 @@
 
 static int by_version(const void *x, const void *y)
 {
-	const struct schema_version *a = x, *b = y;
+	const struct fsm_schema *a = x, *b = y;
 	return (a->version > b->version) - (a->version < b->version);
 }
 
 /* Walks the rows of a topic. Keys order as text ("10" before "2"), so the greatest version is found by looking at all.
  */
-static int walk(struct apply *a, struct str topic, struct buf *found, uint64_t *bytes)
+static int walk(struct store_txn *txn, struct str topic, struct buf *found, uint64_t *bytes, struct str *bad)
 {
 	char prefix[ROW_KEY_MAX];
 	struct store_cursor *c;
@@ -24,16 +24,17 @@ static int walk(struct apply *a, struct str topic, struct buf *found, uint64_t *
 	memcpy(prefix, topic.p, topic.len);
 	prefix[topic.len] = ':';
 	const struct str begins = { prefix, topic.len + 1 };
-	int rc = store_cursor_open(a->txn, STORE_SCHEMAS, &c);
+	int rc = store_cursor_open(txn, STORE_SCHEMAS, &c);
 	if (rc)
 		return rc;
 	for (rc = store_cursor_seek(c, begins, &key, &doc); rc == 0 && str_starts(key, begins);
 	     rc = store_cursor_next(c, &key, &doc)) {
 		if (!row_key_parse(key, &name, &version) || version < 1 || version > UINT32_MAX) {
-			rc = fsm_corrupt(a, STORE_SCHEMAS, key, "not a version's key");
+			*bad = key;
+			rc = ERR_CORRUPT;
 			break;
 		}
-		const struct schema_version v = { (uint32_t)version, doc };
+		const struct fsm_schema v = { (uint32_t)version, doc };
 		buf_put(found, &v, sizeof(v));
 		*bytes += doc.len;
 	}
@@ -41,22 +42,44 @@ static int walk(struct apply *a, struct str topic, struct buf *found, uint64_t *
 	return rc == ERR_NOTFOUND ? 0 : rc;
 }
 
-int schema_load(struct apply *a, struct str topic, bool documents, struct schema_history *out)
+/* `bad`: the key to blame for ERR_CORRUPT, empty for damage below. */
+static int list(struct store_txn *txn, struct str topic, struct arena *arena, struct schema_history *out,
+                struct str *bad)
 {
 	struct buf found = { 0 };
 	*out = (struct schema_history){ 0 };
-	int rc = walk(a, topic, &found, &out->bytes);
+	*bad = (struct str){ "", 0 };
+	int rc = walk(txn, topic, &found, &out->bytes, bad);
 	if (rc == 0 && found.len) {
 		out->count = found.len / sizeof(*out->items);
-		out->items = arena_dup(a->arena, found.data, found.len);
+		out->items = arena_dup(arena, found.data, found.len);
 		qsort(out->items, out->count, sizeof(*out->items), by_version);
-		for (size_t i = 0; i < out->count; i++) {
-			struct str *d = &out->items[i].document;
-			d->p =
-			    documents ? arena_dup(a->arena, d->p, d->len) : NULL; /* a write moves what is borrowed */
-		}
 	}
 	buf_fini(&found);
+	return rc;
+}
+
+int schema_load(struct apply *a, struct str topic, bool documents, struct schema_history *out)
+{
+	struct str bad;
+	int rc = list(a->txn, topic, a->arena, out, &bad);
+	if (rc)
+		return bad.len ? fsm_corrupt(a, STORE_SCHEMAS, bad, "not a version's key") : rc;
+	for (size_t i = 0; i < out->count; i++) {
+		struct str *d = &out->items[i].document;
+		d->p = documents ? arena_dup(a->arena, d->p, d->len) : NULL; /* a write moves what is borrowed */
+	}
+	return 0;
+}
+
+int fsm_get_schemas(struct store_txn *txn, struct str topic, struct arena *arena, struct fsm_schema **items,
+                    size_t *count)
+{
+	struct schema_history h;
+	struct str bad;
+	int rc = list(txn, topic, arena, &h, &bad);
+	*items = h.items;
+	*count = h.count;
 	return rc;
 }
 

@@ -33,13 +33,18 @@ int packed_store(struct apply *a, struct str name, const struct packed *before, 
 	return fsm_put(a, STORE_X_TOPIC, name, (struct str){ (const char *)a->value.data, a->value.len }, 0);
 }
 
-static void refresh_tail(struct apply *a, struct topic_state *t)
+static int refresh_tail(struct apply *a, struct topic_state *t)
 {
+	struct topic_extra extra;
 	struct buf tail = { 0 };
-	packed_put_tail(&t->rec, &tail);
+	int rc = topic_extra_load(a, t->rec.name, &extra);
+	if (rc)
+		return rc;
+	fsm_put_topic_tail(&t->rec, &extra, &tail);
 	t->packed.tail = (struct str){ arena_dup(a->arena, tail.data, tail.len), tail.len };
 	t->packed.changed_index = a->index;
 	buf_fini(&tail);
+	return 0;
 }
 
 /* ---- rows that are there before their partition is ---- */
@@ -141,10 +146,9 @@ int topic_state_insert(struct apply *a, const struct topic *rec, struct topic_st
 		rc = index_owner(a, rec->name, nothing, rec->owner);
 	if (rc == 0)
 		rc = resize(a, out, &no_slots, (uint32_t)rec->partitions);
-	if (rc)
-		return rc;
-	refresh_tail(a, out);
-	return packed_store(a, rec->name, &no_slots, &out->packed);
+	if (rc == 0)
+		rc = refresh_tail(a, out);
+	return rc ? rc : packed_store(a, rec->name, &no_slots, &out->packed);
 }
 
 int topic_state_rewrite(struct apply *a, const struct topic *old, struct topic_state *t)
@@ -155,10 +159,16 @@ int topic_state_rewrite(struct apply *a, const struct topic *old, struct topic_s
 		rc = index_owner(a, old->name, old->owner, t->rec.owner);
 	if (rc == 0 && old->partitions != t->rec.partitions)
 		rc = resize(a, t, &before, (uint32_t)t->rec.partitions);
-	if (rc)
-		return rc;
-	refresh_tail(a, t);
-	return packed_store(a, old->name, &before, &t->packed);
+	if (rc == 0)
+		rc = refresh_tail(a, t);
+	return rc ? rc : packed_store(a, old->name, &before, &t->packed);
+}
+
+int topic_state_retail(struct apply *a, struct topic_state *t)
+{
+	const struct packed before = t->packed;
+	int rc = refresh_tail(a, t);
+	return rc ? rc : packed_store(a, t->rec.name, &before, &t->packed);
 }
 
 /* ---- rows under a name ---- */
@@ -244,6 +254,8 @@ int topic_state_erase(struct apply *a, const struct topic *rec)
 		rc = fsm_del(a, STORE_X_TOPIC, rec->name);
 	if (rc == 0)
 		rc = topic_state_clear_rows(a, rec->name);
+	if (rc == 0)
+		rc = fsm_del(a, STORE_X_LABELS, rec->name);
 	if (rc == 0)
 		rc = fsm_del(a, STORE_X_FOLD, key_fold(key, rec->name));
 	if (rc == 0)

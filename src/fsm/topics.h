@@ -10,9 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/entry.h"
 #include "base/err.h"
+#include "model/records.h"
 #include "store/store.h"
 
 /* Most partitions a topic may have in the log: what a packed list can hold. The API's own limit (108) is lower. */
@@ -67,7 +70,23 @@ MUST_CHECK int fsm_next_unplaced(struct store_txn *txn, struct str after, struct
 /* Topics owned by a user, in byte order of name, behind `after`. ERR_NOTFOUND: the end. */
 MUST_CHECK int fsm_next_of_user(struct store_txn *txn, struct str user, struct str after, struct str *name);
 
+/* What the topic has beyond Narad's record, in the arena; nothing when it has no row. Never ERR_NOTFOUND. */
+MUST_CHECK int fsm_get_topic_extra(struct store_txn *txn, struct str name, struct arena *arena,
+                                   struct topic_extra *out);
+/* What veena adds to a topic's answer, as struct fsm_topic's tail; appended. */
+void fsm_put_topic_tail(const struct topic *t, const struct topic_extra *x, struct buf *out);
+/* `old` with the named labels set and those of null value removed; both sorted by key, as is the result. */
+struct str_map fsm_merge_labels(const struct str_map *old, const struct str_map *change, struct arena *arena);
+
 /* The document stored as version `version` of the topic's schema. ERR_NOTFOUND. */
 MUST_CHECK int fsm_get_schema(struct store_txn *txn, struct str topic, uint32_t version, struct str *document);
+
+struct fsm_schema {
+	uint32_t version;
+	struct str document;
+};
+/* All versions in order, the list in the arena; none is an empty one. ERR_CORRUPT. */
+MUST_CHECK int fsm_get_schemas(struct store_txn *txn, struct str topic, struct arena *arena, struct fsm_schema **items,
+                               size_t *count);
 
 #endif /* FSM_TOPICS_H */

@@ -268,6 +268,13 @@ static const struct field remote_delete_fields[] = {
 };
 const struct record_type cmd_remote_delete_type = RECORD_TYPE("remote delete", cmd_remote_delete, remote_delete_fields);
 
+static const struct field topic_labels_fields[] = {
+	FIELD(STR, cmd_topic_labels, topic, "topic", 0),
+	FIELD(STR, cmd_topic_labels, expect_id, "expect_id", FIELD_OMITEMPTY),
+	FIELD(STR_MAP, cmd_topic_labels, labels, "labels", FIELD_NULL_VALUES),
+};
+const struct record_type cmd_topic_labels_type = RECORD_TYPE("topic labels", cmd_topic_labels, topic_labels_fields);
+
 /* ---- entry types ---- */
 
 #define COMMAND_SIZE(name, number, text, tag, type)                                                                    \

@@ -151,6 +151,11 @@ static const struct field member_extra_fields[] = {
 };
 const struct record_type member_extra_type = RECORD_TYPE("member extra", member_extra, member_extra_fields);
 
+static const struct field topic_extra_fields[] = {
+	FIELD(STR_MAP, topic_extra, labels, "labels", 0),
+};
+const struct record_type topic_extra_type = RECORD_TYPE("topic extra", topic_extra, topic_extra_fields);
+
 /* ---- keys of rows ---- */
 
 size_t row_key(char out[ROW_KEY_MAX], struct str topic, int64_t number)

@@ -185,6 +185,12 @@ struct member_extra {
 	struct str_map tags;
 };
 
+/* What a topic has beyond Narad's record. */
+struct topic_extra {
+	struct str_map labels;
+};
+
+extern const struct record_type topic_extra_type;
 extern const struct record_type remote_link_type, topic_type, assignment_type, member_type, removed_member_type;
 extern const struct record_type grant_type, user_type, sealed_type, remote_limits_type, remote_limits_patch_type;
 extern const struct record_type remote_type, key_version_type, remote_keys_type, member_extra_type;
@@ -212,6 +218,7 @@ struct topic_create {
 	struct str parent;
 	struct opt_i64 fanout_delay_ms;
 	struct str owner; /* accepted and not used: the caller is the owner */
+	struct str_map labels;
 };
 
 struct topic_alter {
@@ -221,6 +228,7 @@ struct topic_alter {
 	struct opt_i64 max_acked_ahead_per_partition;
 	struct str schema;
 	struct opt_i64 schema_base_version;
+	struct str_map labels; /* those named change; a null value removes */
 };
 
 struct child_attach {

@@ -115,6 +115,8 @@ bool rule_idem_key(struct str s); /* 1..64 printable ASCII */
 
 MUST_CHECK int rules_check_topic_create(const struct topic_create *b, struct record_fault *f, struct err *e);
 MUST_CHECK int rules_check_topic_alter(const struct topic_alter *b, struct record_fault *f, struct err *e);
+/* The shape alone; whether it is a JSON Schema is not a matter of the model. Absent or empty passes. */
+MUST_CHECK int rules_check_schema(struct str schema, struct record_fault *f, struct err *e);
 MUST_CHECK int rules_check_child_attach(const struct child_attach *b, struct record_fault *f, struct err *e);
 MUST_CHECK int rules_check_grants(const struct record_list *grants, struct record_fault *f, struct err *e);
 MUST_CHECK int rules_check_user_create(const struct user_create *b, struct record_fault *f, struct err *e);

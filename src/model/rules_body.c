@@ -31,6 +31,14 @@ static int check_topic_name(struct str name, const char *field, struct record_fa
 	return rules_refuse(f, e, field, "a topic's name is 1 to %d bytes of " NAME_RULE, TOPIC_NAME_MAX);
 }
 
+/* Of a topic that is there, maybe from an old release. */
+static int check_stored_name(struct str name, const char *field, struct record_fault *f, struct err *e)
+{
+	if (rule_stored_topic_name(name))
+		return 0;
+	return rules_refuse(f, e, field, "a topic's name is 1 to %d bytes of " NAME_RULE, TOPIC_STORED_NAME_MAX);
+}
+
 /* 0 asks for the default, as in Narad. */
 static int check_partitions(const struct opt_i64 *n, struct record_fault *f, struct err *e)
 {
@@ -54,7 +62,7 @@ static int check_not_negative(const struct opt_i64 *n, const char *field, struct
 }
 
 /* The shape alone; whether it is a JSON Schema is not a matter of the model. */
-static int check_schema_shape(struct str schema, struct record_fault *f, struct err *e)
+int rules_check_schema(struct str schema, struct record_fault *f, struct err *e)
 {
 	if (schema.len == 0)
 		return 0;
@@ -80,15 +88,16 @@ int rules_check_topic_create(const struct topic_create *b, struct record_fault *
 	    (rc = check_not_negative(&b->visibility_timeout_ms, "visibility_timeout_ms", f, e)) ||
 	    (rc = check_not_negative(&b->max_in_flight_per_partition, "max_in_flight_per_partition", f, e)) ||
 	    (rc = check_not_negative(&b->max_acked_ahead_per_partition, "max_acked_ahead_per_partition", f, e)) ||
-	    (rc = check_schema_shape(b->schema, f, e)) ||
-	    (rc = check_delay(&b->fanout_delay_ms, "fanout_delay_ms", f, e)))
+	    (rc = rules_check_schema(b->schema, f, e)) ||
+	    (rc = check_delay(&b->fanout_delay_ms, "fanout_delay_ms", f, e)) ||
+	    (rc = rules_check_labels(&b->labels, "labels", f, e)))
 		return rc;
 	if (b->parent.len == 0) {
 		if (b->fanout_delay_ms.value)
 			return rules_refuse(f, e, "fanout_delay_ms", "needs a parent");
 		return 0;
 	}
-	if ((rc = check_topic_name(b->parent, "parent", f, e)))
+	if ((rc = check_stored_name(b->parent, "parent", f, e)))
 		return rc;
 	if (str_eq(b->parent, b->name))
 		return rules_refuse(f, e, "parent", "a topic cannot be its own parent");
@@ -99,18 +108,19 @@ int rules_check_topic_alter(const struct topic_alter *b, struct record_fault *f,
 {
 	const bool more_partitions = b->partitions.set && b->partitions.value != 0;
 	if (!more_partitions && !b->retention_ms.set && !b->max_in_flight_per_partition.set &&
-	    !b->max_acked_ahead_per_partition.set && b->schema.len == 0)
+	    !b->max_acked_ahead_per_partition.set && b->schema.len == 0 && !b->labels.items)
 		return rules_refuse(f, e, "",
 		                    "nothing to change: give retention_ms, max_in_flight_per_partition, "
-		                    "max_acked_ahead_per_partition, partitions or schema");
+		                    "max_acked_ahead_per_partition, partitions, schema or labels");
 	int rc;
 	if (b->partitions.value < 0 || b->partitions.value > TOPIC_PARTITIONS_MAX)
 		return rules_refuse(f, e, "partitions", "must be more than now and at most %d", TOPIC_PARTITIONS_MAX);
 	if ((rc = check_retention(&b->retention_ms, f, e)) ||
 	    (rc = check_not_negative(&b->max_in_flight_per_partition, "max_in_flight_per_partition", f, e)) ||
 	    (rc = check_not_negative(&b->max_acked_ahead_per_partition, "max_acked_ahead_per_partition", f, e)) ||
-	    (rc = check_schema_shape(b->schema, f, e)) ||
-	    (rc = check_not_negative(&b->schema_base_version, "schema_base_version", f, e)))
+	    (rc = rules_check_schema(b->schema, f, e)) ||
+	    (rc = check_not_negative(&b->schema_base_version, "schema_base_version", f, e)) ||
+	    (rc = rules_check_labels(&b->labels, "labels", f, e)))
 		return rc;
 	if (b->schema_base_version.set && b->schema.len == 0)
 		return rules_refuse(f, e, "schema_base_version", "needs a schema");
@@ -137,7 +147,9 @@ static int check_remote_form(const struct child_attach *b, struct record_fault *
 int rules_check_child_attach(const struct child_attach *b, struct record_fault *f, struct err *e)
 {
 	int rc;
-	if ((rc = check_topic_name(b->child, "child", f, e)) || (rc = check_delay(&b->delay_ms, "delay_ms", f, e)))
+	if ((rc = b->remote.len ? check_topic_name(b->child, "child", f, e)
+	                        : check_stored_name(b->child, "child", f, e)) ||
+	    (rc = check_delay(&b->delay_ms, "delay_ms", f, e)))
 		return rc;
 	if (b->remote.len)
 		return check_remote_form(b, f, e);

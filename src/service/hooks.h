@@ -1,8 +1,9 @@
 /* service/hooks.h - what the service asks of the floor above it, registered at boot.
  *
  * A create or a partition increase asks for owners here and goes on when they come. The control plane registers the
- * placer; without one, topics are created unplaced and its sweep (when it exists) places them later.
- * Thread: svc_set_placer before the http threads start; the placer is called on http threads.
+ * placer; without one, topics are created unplaced and its sweep (when it exists) places them later. A write with a
+ * schema document asks whether the topic may have it; without a judge no schema is taken.
+ * Thread: the setters before the http threads start; what they set is called on http threads.
  */
 #ifndef SERVICE_HOOKS_H
 #define SERVICE_HOOKS_H
@@ -60,5 +61,41 @@ void svc_placement_unref(struct svc_placement *p); /* the last holder frees it; 
  * nothing was taken and the topic is created unplaced. */
 typedef bool (*svc_placer)(void *arg, struct svc_placement *p);
 void svc_set_placer(svc_placer place, void *arg);
+
+/* ---- schemas ---- */
+
+enum svc_schema_result {
+	SVC_SCHEMA_COMPATIBLE = 0, /* it may become the next version */
+	SVC_SCHEMA_UNCHANGED,      /* only annotations differ: it is taken, and no version made */
+	SVC_SCHEMA_REFUSED,        /* `reason` says why */
+	SVC_SCHEMA_FAILED,         /* no policy in force answered: the write is refused with 503 */
+};
+
+#define SVC_SCHEMA_REASON_MAX 256 /* bytes */
+
+/* One question and its answer; held, answered and let go as a struct svc_placement is. */
+struct svc_schema_question {
+	_Atomic uint32_t refs;
+	struct node_reply_to reply;
+
+	/* the question; texts in `arena` */
+	struct str topic_json; /* the topic's record, stored or to be stored */
+	struct str current;    /* the latest version's document; p NULL: there is none */
+	struct str document;   /* what is to come after it */
+
+	/* the answer */
+	enum svc_schema_result result;
+	char reason[SVC_SCHEMA_REASON_MAX + 1]; /* "" = none; UTF-8 */
+
+	struct arena arena; /* whoever is at work (service, then judge) allocates from it */
+};
+
+#define SVC_SCHEMA_WAIT_MS 5000 /* a judge that has not answered by then is given up: 503 */
+
+void svc_schema_question_unref(struct svc_schema_question *q); /* the last holder frees it; accepts NULL */
+
+/* As svc_placer. False: not now; the write is refused with 503, nothing happened. */
+typedef bool (*svc_schema_judge)(void *arg, struct svc_schema_question *q);
+void svc_set_schema_judge(svc_schema_judge judge, void *arg);
 
 #endif /* SERVICE_HOOKS_H */

@@ -74,20 +74,20 @@ bool svc_place_ask(struct svc_task *t)
 	leave_unplaced(w, "nobody places partitions at the moment");
 	/* A placer that answers nothing any more shall not be asked without end: its answers have their room in the
 	 * queue. */
-	if (!placer.place || s->places_out >= s->slot_count)
+	if (!placer.place || s->asked_out >= s->slot_count)
 		return false;
 	p = question(t);
 	if (p->partition_count == 0) {
 		svc_placement_unref(p);
 		return false;
 	}
-	t->place_seq = ++s->place_seq;
-	p->reply = (struct node_reply_to){ .queue = s->placed, .slot = t->slot, .generation = t->place_seq };
+	t->asked_seq = ++s->asked_seq;
+	p->reply = (struct node_reply_to){ .queue = s->asked, .slot = t->slot, .generation = t->asked_seq };
 	atomic_store(&p->refs, 2);
 	svc_placement_unref(w->placement);
 	w->placement = p;
 	if (placer.place(placer.arg, p)) {
-		s->places_out++;
+		s->asked_out++;
 		return true;
 	}
 	w->placement = NULL;

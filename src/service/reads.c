@@ -12,6 +12,9 @@ static const struct {
 } reads[SVC_OP_END] = {
 	[SVC_TOPIC_LIST] = { svc_topic_list, true },
 	[SVC_TOPIC_GET] = { svc_topic_get, true },
+	[SVC_CHILD_LIST] = { svc_child_list, true },
+	[SVC_SCHEMA_LIST] = { svc_schema_list, true },
+	[SVC_SCHEMA_GET] = { svc_schema_get, true },
 	[SVC_TOPIC_ASSIGNMENTS] = { svc_topic_assignments, true },
 	[SVC_TOPIC_ASSIGNMENT] = { svc_topic_assignment, true },
 	[SVC_ASSIGNMENT_LIST] = { svc_assignment_list, true },
@@ -62,8 +65,10 @@ void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_ans
 	if (rc != 0) {
 		log_error("svc.read", "op=%d code=%s error=\"%s\"", (int)rq->op, err_name(rc),
 		          store_txn_error(txn)->msg);
+		a->etag[0] = '\0';
 		svc_fail(a, 503, "not_ready", NULL, "this node cannot read its replica; ask another node");
 	}
+	svc_etag_none_match(rq, a);
 }
 
 /* ---- health ---- */

@@ -41,7 +41,7 @@ struct svc *svc_new(struct svc_shared *sh, size_t slots, struct wake *wake)
 	for (size_t i = 0; i < slots; i++)
 		s->free_slots[s->free_count++] = (uint32_t)(slots - 1 - i);
 	s->completions = queue_new(slots, sizeof(struct node_completion), wake);
-	s->placed = queue_new(slots, sizeof(struct node_completion), wake);
+	s->asked = queue_new(slots, sizeof(struct node_completion), wake);
 	fsm_reader_init(&s->reader, sh->fsm);
 	s->watcher.wake = wake;
 	node_add_watcher(sh->node, &s->watcher);
@@ -67,7 +67,7 @@ void svc_free(struct svc *s)
 	s->shared->wakes[s->number] = NULL;
 	fsm_reader_fini(&s->reader);
 	queue_free(s->completions);
-	queue_free(s->placed);
+	queue_free(s->asked);
 	buf_fini(&s->scratch);
 	arena_fini(&s->arena);
 	mem_free(s->slots);
@@ -177,6 +177,9 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_TOPIC_CREATE:
 	case SVC_TOPIC_ALTER:
 	case SVC_TOPIC_DELETE:
+	case SVC_CHILD_ATTACH:
+	case SVC_CHILD_DETACH:
+	case SVC_SCHEMA_PUT:
 		if (!svc_write_run(s, rq, done, arg))
 			svc_fail_overloaded(s, done, arg);
 		return;

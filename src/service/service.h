@@ -30,6 +30,12 @@ enum svc_op {
 	SVC_TOPIC_GET,
 	SVC_TOPIC_ALTER,
 	SVC_TOPIC_DELETE,
+	SVC_CHILD_LIST,
+	SVC_CHILD_ATTACH,
+	SVC_CHILD_DETACH,
+	SVC_SCHEMA_LIST,
+	SVC_SCHEMA_GET,
+	SVC_SCHEMA_PUT,
 	SVC_TOPIC_ASSIGNMENTS,
 	SVC_TOPIC_ASSIGNMENT, /* one partition */
 	SVC_ASSIGNMENT_LIST,
@@ -76,26 +82,34 @@ struct svc_request {
 
 	/* path */
 	struct str topic;  /* decoded, unchecked; empty: the path has none */
+	struct str child;  /* the same, of a parent's child */
 	int64_t partition; /* of the path or the query; -1: none given */
+	int64_t version;   /* of the path: a schema's; -1: none given */
 
 	/* query; an absent text has p == NULL */
 	uint32_t limit; /* 1..SVC_LIMIT_MAX */
 	struct str page_token, prefix, owner, role, target, replica, member, state;
-	struct str tag_key, tag_value; /* tag=k=v */
-	raft_index min_index;          /* 0: none */
-	bool strong;                   /* a read: not before a read index begun after the request came */
+	struct str tag_key, tag_value;     /* tag=k=v */
+	struct str label_key, label_value; /* label=k=v */
+	struct str id, child_id;           /* incarnations that the topic and the child must have */
+	raft_index min_index;              /* 0: none */
+	bool strong;                       /* a read: not before a read index begun after the request came */
 	bool has_max_age;
 	uint64_t max_age_ms; /* a read: 503 when the last contact with the leader is older */
 	bool dry_run;        /* a write: judge, change nothing */
 
-	struct str body; /* as received */
+	struct str if_match, if_none_match; /* header fields as received; p NULL: none */
+	struct str body;                    /* as received */
 };
+
+#define SVC_ETAG_SIZE 36 /* two numbers of 16 hex digits, '-', quotes, NUL */
 
 struct svc_answer {
 	int status;               /* HTTP's number */
 	const char *code;         /* stable word of an error, static; NULL on success */
 	const char *content_type; /* static; NULL: no body (204) */
 	struct buf body;          /* whole, with its final newline */
+	char etag[SVC_ETAG_SIZE]; /* with its quotes; "" = none */
 	raft_index index;       /* a read: where it was read; a write: of its last entry; 0: the applied index of now */
 	uint32_t retry_after_s; /* 0: none */
 	bool not_applied;       /* a write that is committed and not yet applied on this node */
@@ -151,6 +165,7 @@ void svc_fail_write(struct svc_answer *a, int status, const char *code, const ch
 enum svc_stage {
 	SVC_STAGE_CHECK,   /* parse, authorise, judge */
 	SVC_STAGE_PLACE,   /* waiting for the placement policy */
+	SVC_STAGE_JUDGE,   /* waiting for the schema policy */
 	SVC_STAGE_COMMIT,  /* proposed until applied here */
 	SVC_STAGE_CONFIRM, /* read index of a refusal */
 	SVC_STAGE_FORWARD, /* follower: frame out until answer in */

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/queue.h"
+#include "fsm/changes.h"
 #include "fsm/fsm.h"
 #include "fsm/reader.h"
 #include "fsm/topics.h"
@@ -55,14 +56,14 @@ enum svc_task_state {
 	SVC_TASK_APPLIED,   /* until this node has applied `want` */
 	SVC_TASK_READ,      /* until the node answers with a read index */
 	SVC_TASK_NAME,      /* until the topic's name is free */
-	SVC_TASK_PLACE,     /* until the placer answers */
+	SVC_TASK_ASKED,     /* until the control plane answers a question of hooks.h */
 	SVC_TASK_PROPOSED,  /* until the node says what became of the entry */
 	SVC_TASK_ABANDONED, /* answered; only its completion is still to come */
 };
 
 /* What ended a wait. */
 enum svc_wake {
-	SVC_WAKE_REACHED,   /* applied, name taken, placer answered */
+	SVC_WAKE_REACHED,   /* applied, name taken, question answered */
 	SVC_WAKE_COMPLETED, /* `completion` is filled */
 	SVC_WAKE_TIMEOUT,
 };
@@ -79,7 +80,7 @@ struct svc_task {
 	uint64_t deadline_ms;         /* monotonic */
 	uint32_t stripe;              /* of the name; held while holds_name */
 	bool holds_name;
-	uint32_t place_seq; /* of the question the placer was asked last */
+	uint32_t asked_seq; /* of the question asked last */
 	struct node_completion completion;
 	void (*resume)(struct svc_task *t, enum svc_wake why);
 
@@ -98,9 +99,9 @@ struct svc {
 	struct wake *wake;
 	struct node_watcher watcher;
 	struct queue *completions; /* of struct node_completion: the node's answers */
-	struct queue *placed;      /* the same: the placer's */
-	size_t places_out;         /* questions that the placer has not answered yet */
-	uint32_t place_seq;
+	struct queue *asked;       /* the same: the control plane's */
+	size_t asked_out;          /* questions that are not answered yet */
+	uint32_t asked_seq;
 	size_t slot_count;
 	struct svc_task **slots; /* made when first used */
 	uint32_t *free_slots;    /* stack */
@@ -128,7 +129,7 @@ void svc_task_wait_read(struct svc_task *t,
                         uint64_t timeout_ms); /* false completion: SVC_WAKE_COMPLETED with ERR_FULL */
 void svc_task_wait_name(struct svc_task *t, struct str name, uint64_t timeout_ms);
 void svc_task_give_name(struct svc_task *t); /* if it holds one */
-void svc_task_wait_place(struct svc_task *t, uint64_t timeout_ms);
+void svc_task_wait_asked(struct svc_task *t, uint64_t timeout_ms);
 void svc_task_wait_proposal(struct svc_task *t); /* node_propose took it: no time limit */
 struct node_reply_to svc_task_reply_to(const struct svc_task *t);
 void svc_tasks_turn(struct svc *s, uint64_t now_ms);
@@ -149,6 +150,9 @@ void svc_fail_overloaded(struct svc *s, svc_done done, void *arg);              
 /* Each fills `a` from what `txn` sees. Non-zero: ERR_* of the store. */
 int svc_topic_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_topic_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_child_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_schema_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_schema_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
@@ -165,6 +169,27 @@ void svc_answer_json(struct svc_answer *a, int status);
 void svc_fail_topic_missing(struct svc_answer *a);
 /* Record and what veena adds to it, without the last brace. */
 void svc_put_topic_open(struct buf *out, const struct fsm_topic *t);
+/* The whole answer of a GET, and its tag. Non-zero: ERR_* of the store. */
+int svc_put_topic(struct svc *s, struct store_txn *txn, const struct fsm_topic *t, int64_t partition,
+                  struct svc_answer *a);
+
+/* One version of a schema as an answer of status 200. */
+void svc_put_schema(struct svc_answer *a, struct str topic, uint32_t version, struct str document);
+
+/* ---- etag.c ---- */
+
+/* Tag of a record: `own` bytes of the answer are the record with what veena adds to it, the rest is joined from others.
+ */
+void svc_etag_record(struct svc_answer *a, size_t own);
+/* Tag of a list whose lines come from these domains. True: the client has it, `a` is the 304. */
+bool svc_etag_list(struct store_txn *txn, const struct svc_request *rq, const enum fsm_domain *domains, size_t count,
+                   struct svc_answer *a, int *rc);
+/* A finished answer becomes a 304 when the client has it, or a 400 when its If-None-Match cannot be read. */
+void svc_etag_none_match(const struct svc_request *rq, struct svc_answer *a);
+
+enum svc_precondition { SVC_PRECONDITION_MET, SVC_PRECONDITION_FAILED, SVC_PRECONDITION_UNREADABLE };
+/* If-Match against a stored topic: only what the record itself holds counts. */
+enum svc_precondition svc_etag_if_match(struct str field, const struct fsm_topic *t);
 
 /* ---- write.c and the files of the writes ---- */
 

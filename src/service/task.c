@@ -153,9 +153,9 @@ void svc_task_give_name(struct svc_task *t)
 	svc_name_give(&sh->names, t->stripe, name_holder(t), sh->wakes, (uint32_t)sh->thread_count);
 }
 
-void svc_task_wait_place(struct svc_task *t, uint64_t timeout_ms)
+void svc_task_wait_asked(struct svc_task *t, uint64_t timeout_ms)
 {
-	link_waiting(t, SVC_TASK_PLACE, timeout_ms);
+	link_waiting(t, SVC_TASK_ASKED, timeout_ms);
 }
 
 void svc_task_wait_proposal(struct svc_task *t)
@@ -187,17 +187,17 @@ static void take_completions(struct svc *s)
 	}
 }
 
-static void take_placements(struct svc *s)
+static void take_asked(struct svc *s)
 {
 	struct node_completion c;
 
-	while (queue_take(s->placed, &c)) {
-		assert(c.slot < s->slot_count && s->slots[c.slot] && s->places_out > 0);
+	while (queue_take(s->asked, &c)) {
+		assert(c.slot < s->slot_count && s->slots[c.slot] && s->asked_out > 0);
 		struct svc_task *t = s->slots[c.slot];
 
-		s->places_out--;
+		s->asked_out--;
 		/* An older question's answer, for which nobody waited so long, is passed over. */
-		if (t->state == SVC_TASK_PLACE && t->place_seq == c.generation)
+		if (t->state == SVC_TASK_ASKED && t->asked_seq == c.generation)
 			resume(t, SVC_WAKE_REACHED);
 	}
 }
@@ -228,7 +228,7 @@ static void take_waiting(struct svc *s, uint64_t now_ms)
 void svc_tasks_turn(struct svc *s, uint64_t now_ms)
 {
 	take_completions(s);
-	take_placements(s);
+	take_asked(s);
 	take_waiting(s, now_ms);
 }
 
@@ -237,7 +237,7 @@ void svc_tasks_turn(struct svc *s, uint64_t now_ms)
 bool svc_tasks_prepare_sleep(struct svc *s, uint64_t *next_ms)
 {
 	raft_index want = 0;
-	bool work = !queue_is_empty(s->completions) || !queue_is_empty(s->placed);
+	bool work = !queue_is_empty(s->completions) || !queue_is_empty(s->asked);
 
 	for (const struct svc_task *t = s->waiting; t; t = t->next) {
 		if (t->state == SVC_TASK_NAME && svc_name_is_free(&s->shared->names, t->stripe))

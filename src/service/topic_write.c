@@ -49,28 +49,43 @@ static void warn_unplaced(const struct svc_write *w, const char *what)
 		         w->unplaced);
 }
 
+static void plan_labels(struct svc_task *t, const struct topic_extra *extra)
+{
+	struct svc_write *w = t->write;
+	struct buf tail = { 0 };
+
+	fsm_put_topic_tail(&w->topic, extra, &tail);
+	w->tail = (struct str){ arena_dup(&t->arena, tail.data, tail.len), tail.len };
+	buf_fini(&tail);
+}
+
+static void add_labels(const struct svc_write *w, const struct str_map *labels, struct entry_builder *b)
+{
+	const struct cmd_topic_labels cmd = { .topic = w->topic.name, .expect_id = w->topic.id, .labels = *labels };
+
+	if (labels->count > 0)
+		entry_builder_add(b, CMD_TOPIC_LABELS, &cmd);
+}
+
 /* ---- create ---- */
 
 static bool create_parse(struct svc_task *t, struct svc_answer *a)
 {
-	struct topic_create *b = &t->write->body.create;
+	struct svc_write *w = t->write;
+	struct topic_create *b = &w->body.create;
 	struct record_fault fault = { 0 };
 	struct err e = { 0 };
-	uint64_t id;
+	uint64_t ids[2];
 
 	if (!svc_write_read_body(t, &topic_create_type, b, a))
 		return false;
-	if (b->schema.p)
-		return svc_write_fail_later(a, "schema");
-	if (b->parent.len > 0)
-		return svc_write_fail_later(a, "parent");
-	if (b->fanout_delay_ms.set)
-		return svc_write_fail_later(a, "fanout_delay_ms");
 	if (!check_rules(rules_check_topic_create(b, &fault, &e), &fault, &e, a))
 		return false;
-	rand_secure(&id, sizeof(id));
-	hex64(t->write->id, id);
-	t->write->created_at = (int64_t)(clock_wall_ms() / 1000);
+	svc_schema_wish(t, b->schema);
+	rand_secure(ids, sizeof(ids));
+	hex64(w->id, ids[0]);
+	hex64(w->epoch, ids[1]);
+	w->created_at = (int64_t)(clock_wall_ms() / 1000);
 	return true;
 }
 
@@ -83,19 +98,35 @@ static enum svc_verdict may_create(struct svc_task *t, struct svc_answer *a)
 	return SVC_VERDICT_REFUSED;
 }
 
-static enum svc_verdict create_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+/* Of a parent that is not there the state machine speaks, after what comes before it in its order. */
+static enum svc_verdict load_parent(struct svc_task *t, struct store_txn *txn, bool *there, struct svc_answer *a,
+                                    int *rc)
+{
+	struct svc_answer missing = { 0 };
+	enum svc_verdict v;
+
+	*there = false;
+	if (t->write->body.create.parent.len == 0)
+		return SVC_VERDICT_OK;
+	v = svc_write_load_partner(t, txn, t->write->body.create.parent, FSM_PARENT_NOT_FOUND, &missing, rc);
+	buf_fini(&missing.body);
+	if (v == SVC_VERDICT_FAILED)
+		return v;
+	*there = v == SVC_VERDICT_OK;
+	return *there ? svc_write_may_manage(t, &t->write->partner, a) : SVC_VERDICT_OK;
+}
+
+static void plan_create(struct svc_task *t, bool has_parent)
 {
 	struct svc_write *w = t->write;
 	const struct topic_create *b = &w->body.create;
-	struct cmd_topic_create_with cmd = { 0 };
-	enum svc_verdict v = may_create(t, a);
+	const struct topic_extra extra = { .labels = b->labels };
+	const int64_t partitions = has_parent ? w->partner.partitions : TOPIC_DEFAULT_PARTITIONS;
 
-	if (v != SVC_VERDICT_OK)
-		return v;
 	w->topic = (struct topic){
 		.name = b->name,
 		.id = str_of(w->id),
-		.partitions = or_default(&b->partitions, TOPIC_DEFAULT_PARTITIONS),
+		.partitions = or_default(&b->partitions, partitions),
 		.retention_ms = b->retention_ms.set ? b->retention_ms.value : TOPIC_DEFAULT_RETENTION_MS,
 		.visibility_timeout_ms = or_default(&b->visibility_timeout_ms, TOPIC_DEFAULT_VISIBILITY_MS),
 		.max_in_flight_per_partition = or_default(&b->max_in_flight_per_partition, TOPIC_DEFAULT_MAX_IN_FLIGHT),
@@ -105,9 +136,51 @@ static enum svc_verdict create_check(struct svc_task *t, struct store_txn *txn, 
 	};
 	if (!t->rq.principal.anonymous)
 		w->topic.owner = str_of(t->rq.principal.name);
-	w->tail = STR_LIT(",\"role\":\"" TOPIC_ROLE_STANDALONE "\",\"replicas\":1,\"unclean\":false,\"labels\":{}");
-	cmd.topic = w->topic;
+	if (b->parent.len > 0) {
+		w->topic.role = STR_LIT(TOPIC_ROLE_CHILD);
+		w->topic.parent = b->parent;
+		w->topic.attach_epoch = str_of(w->epoch);
+		w->topic.fanout_delay_ms = b->fanout_delay_ms.value;
+	}
+	plan_labels(t, &extra);
+}
+
+/* The topic comes into the world alone; the link beside it in the entry makes it a child. `link` is the caller's. */
+static struct cmd_topic_create_with create_command(const struct svc_write *w, struct cmd_create_link *link)
+{
+	struct cmd_topic_create_with cmd = { .topic = w->topic, .schema = w->schema.document };
+
+	if (w->topic.parent.len == 0)
+		return cmd;
+	*link = (struct cmd_create_link){
+		.parent = w->topic.parent,
+		.parent_id = w->partner.id,
+		.epoch = w->topic.attach_epoch,
+		.delay_ms = w->topic.fanout_delay_ms,
+	};
+	cmd.link = link;
+	cmd.topic.role = cmd.topic.parent = cmd.topic.attach_epoch = (struct str){ "", 0 };
+	cmd.topic.fanout_delay_ms = 0;
+	return cmd;
+}
+
+static enum svc_verdict create_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	struct cmd_create_link link;
+	struct cmd_topic_create_with cmd;
+	bool has_parent = false;
+	enum svc_verdict v = may_create(t, a);
+
+	if (v == SVC_VERDICT_OK)
+		v = load_parent(t, txn, &has_parent, a, rc);
+	if (v != SVC_VERDICT_OK)
+		return v;
+	plan_create(t, has_parent);
+	cmd = create_command(w, &link);
 	v = svc_write_judge(t, txn, CMD_TOPIC_CREATE_WITH, &cmd, a, rc);
+	if (v == SVC_VERDICT_OK && w->schema.document.p)
+		v = svc_schema_check(t, txn, &w->topic, 0, a, rc);
 	if (v == SVC_VERDICT_OK)
 		want_partitions(w, 0, w->topic.partitions);
 	return v;
@@ -115,10 +188,14 @@ static enum svc_verdict create_check(struct svc_task *t, struct store_txn *txn, 
 
 static void create_build(struct svc_task *t, struct entry_builder *b)
 {
-	struct cmd_topic_create_with cmd = { .topic = t->write->topic };
+	struct svc_write *w = t->write;
+	struct cmd_create_link link;
+	struct cmd_topic_create_with cmd = create_command(w, &link);
 
 	entry_builder_add(b, CMD_TOPIC_CREATE_WITH, &cmd);
-	add_placements(t->write, b);
+	w->lead = b->count;
+	add_placements(w, b);
+	add_labels(w, &w->body.create.labels, b);
 }
 
 static void create_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
@@ -142,28 +219,23 @@ static bool alter_parse(struct svc_task *t, struct svc_answer *a)
 	struct record_fault fault = { 0 };
 	struct err e = { 0 };
 
-	if (!svc_write_read_body(t, &topic_alter_type, b, a))
+	if (!svc_write_read_body(t, &topic_alter_type, b, a) ||
+	    !check_rules(rules_check_topic_alter(b, &fault, &e), &fault, &e, a))
 		return false;
-	if (b->schema.p)
-		return svc_write_fail_later(a, "schema");
-	if (b->schema_base_version.set)
-		return svc_write_fail_later(a, "schema_base_version");
-	return check_rules(rules_check_topic_alter(b, &fault, &e), &fault, &e, a);
+	svc_schema_wish(t, b->schema);
+	t->write->has_config = b->partitions.value != 0 || b->retention_ms.set || b->max_in_flight_per_partition.set ||
+	                       b->max_acked_ahead_per_partition.set;
+	return true;
 }
 
-static enum svc_verdict alter_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+static enum svc_verdict alter_config(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
 {
 	struct svc_write *w = t->write;
 	const struct topic_alter *b = &w->body.alter;
 	struct cmd_topic_update_if cmd = { 0 };
-	enum svc_verdict v = svc_write_load_topic(t, txn, a, rc);
-	int64_t before;
+	int64_t before = w->topic.partitions;
+	enum svc_verdict v;
 
-	if (v == SVC_VERDICT_OK)
-		v = svc_write_may_manage(t, &w->topic, a);
-	if (v != SVC_VERDICT_OK)
-		return v;
-	before = w->topic.partitions;
 	if (b->partitions.value != 0 && b->partitions.value <= before) {
 		a->index = fsm_reader_index(&t->svc->reader);
 		svc_fail(a, 400, "bad_field", "partitions",
@@ -189,12 +261,66 @@ static enum svc_verdict alter_check(struct svc_task *t, struct store_txn *txn, s
 	return v;
 }
 
+static enum svc_verdict alter_labels(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	const struct cmd_topic_labels cmd = { w->topic.name, w->expect_id, w->body.alter.labels };
+	struct topic_extra extra;
+
+	*rc = fsm_get_topic_extra(txn, w->topic.name, &t->arena, &extra);
+	if (*rc != 0)
+		return SVC_VERDICT_FAILED;
+	extra.labels = fsm_merge_labels(&extra.labels, &w->body.alter.labels, &t->arena);
+	if (extra.labels.count > LABELS_MAX) {
+		a->index = fsm_reader_index(&t->svc->reader);
+		svc_fail(a, 400, "bad_field", "labels", "labels: the topic would have %zu, at most %d are allowed",
+		         extra.labels.count, LABELS_MAX);
+		return SVC_VERDICT_REFUSED;
+	}
+	plan_labels(t, &extra);
+	return svc_write_judge(t, txn, CMD_TOPIC_LABELS, &cmd, a, rc);
+}
+
+/* Whoever asks for what is there already gets the topic as it is. */
+static enum svc_verdict answer_unchanged(struct svc_task *t, const struct fsm_topic *stored, struct svc_answer *a)
+{
+	svc_put_topic_open(&a->body, stored);
+	buf_putc(&a->body, '}');
+	a->index = fsm_reader_index(&t->svc->reader);
+	svc_answer_json(a, 200);
+	return SVC_VERDICT_REFUSED;
+}
+
+static enum svc_verdict alter_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	struct fsm_topic stored;
+	enum svc_verdict v = svc_write_load_topic(t, txn, &stored, a, rc);
+
+	if (v == SVC_VERDICT_OK)
+		v = svc_write_may_manage(t, &w->topic, a);
+	if (v == SVC_VERDICT_OK && w->has_config)
+		v = alter_config(t, txn, a, rc);
+	if (v == SVC_VERDICT_OK && w->body.alter.labels.count > 0)
+		v = alter_labels(t, txn, a, rc);
+	if (v == SVC_VERDICT_OK && w->schema.document.p)
+		v = svc_schema_check_next(t, txn, &stored, &w->body.alter.schema_base_version, a, rc);
+	if (v == SVC_VERDICT_OK && !w->has_config && !w->schema.is_new && w->body.alter.labels.count == 0)
+		return answer_unchanged(t, &stored, a);
+	return v;
+}
+
 static void alter_build(struct svc_task *t, struct entry_builder *b)
 {
-	struct cmd_topic_update_if cmd = { .topic = t->write->topic, .expect_id = t->write->expect_id };
+	struct svc_write *w = t->write;
+	const struct cmd_topic_update_if update = { .topic = w->topic, .expect_id = w->expect_id };
 
-	entry_builder_add(b, CMD_TOPIC_UPDATE_IF, &cmd);
-	add_placements(t->write, b);
+	if (w->has_config)
+		entry_builder_add(b, CMD_TOPIC_UPDATE_IF, &update);
+	svc_schema_build(w, b);
+	w->lead = b->count;
+	add_placements(w, b);
+	add_labels(w, &w->body.alter.labels, b);
 }
 
 static void alter_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
@@ -225,7 +351,7 @@ static enum svc_verdict delete_check(struct svc_task *t, struct store_txn *txn, 
 {
 	struct svc_write *w = t->write;
 	struct cmd_topic_delete_if cmd;
-	enum svc_verdict v = svc_write_load_topic(t, txn, a, rc);
+	enum svc_verdict v = svc_write_load_topic(t, txn, NULL, a, rc);
 
 	if (v == SVC_VERDICT_OK)
 		v = svc_write_may_manage(t, &w->topic, a);

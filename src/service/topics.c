@@ -68,52 +68,85 @@ static int put_schema(struct svc_answer *a, struct store_txn *txn, const struct 
 	return 0;
 }
 
-int svc_topic_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
+int svc_put_topic(struct svc *s, struct store_txn *txn, const struct fsm_topic *t, int64_t partition,
+                  struct svc_answer *a)
 {
 	const struct fsm_members *members;
-	struct fsm_topic t;
 	struct err e;
+	int rc = fsm_reader_members(&s->reader, &members, &e);
+
+	if (rc != 0)
+		return rc;
+	svc_put_topic_open(&a->body, t);
+	const size_t own = a->body.len;
+
+	buf_puts(&a->body, ",\"schema_version\":");
+	buf_put_u64(&a->body, t->schema_version);
+	rc = put_schema(a, txn, t);
+	if (rc != 0)
+		return rc;
+	buf_puts(&a->body, ",\"partition_stats\":[");
+	if (partition >= 0) {
+		put_partition_stat(&a->body, t, (uint32_t)partition, members);
+	} else {
+		for (uint32_t p = 0; p < t->partition_count; p++) {
+			if (p > 0)
+				buf_putc(&a->body, ',');
+			put_partition_stat(&a->body, t, p, members);
+		}
+	}
+	buf_puts(&a->body, "]}");
+	svc_etag_record(a, own);
+	svc_answer_json(a, 200);
+	return 0;
+}
+
+int svc_topic_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
+{
+	struct fsm_topic t;
 	int rc = fsm_get_topic(txn, rq->topic, &t);
 
 	if (rc == ERR_NOTFOUND) {
 		svc_fail_topic_missing(a);
 		return 0;
 	}
-	if (rc != 0 || (rc = fsm_reader_members(&s->reader, &members, &e)) != 0)
+	if (rc != 0)
 		return rc;
 	if (rq->partition >= (int64_t)t.partition_count) {
 		svc_fail(a, 400, "bad_parameter", "partition", "invalid partition");
 		return 0;
 	}
-	svc_put_topic_open(&a->body, &t);
-	buf_puts(&a->body, ",\"schema_version\":");
-	buf_put_u64(&a->body, t.schema_version);
-	rc = put_schema(a, txn, &t);
-	if (rc != 0)
-		return rc;
-	buf_puts(&a->body, ",\"partition_stats\":[");
-	if (rq->partition >= 0) {
-		put_partition_stat(&a->body, &t, (uint32_t)rq->partition, members);
-	} else {
-		for (uint32_t p = 0; p < t.partition_count; p++) {
-			if (p > 0)
-				buf_putc(&a->body, ',');
-			put_partition_stat(&a->body, &t, p, members);
-		}
-	}
-	buf_puts(&a->body, "]}");
-	svc_answer_json(a, 200);
-	return 0;
+	return svc_put_topic(s, txn, &t, rq->partition, a);
 }
 
 /* ---- the list ---- */
 
-static int passes(struct svc *s, const struct svc_request *rq, const struct fsm_topic *t, bool *yes)
+static bool has_label(const struct str_map *labels, struct str key, struct str value)
 {
+	for (size_t i = 0; i < labels->count; i++) {
+		if (str_eq(labels->items[i].key, key))
+			return str_eq(labels->items[i].value, value);
+	}
+	return false;
+}
+
+static int passes(struct svc *s, struct store_txn *txn, const struct svc_request *rq, const struct fsm_topic *t,
+                  bool *yes)
+{
+	struct topic_extra extra;
 	struct topic rec;
 	int rc;
 
 	*yes = true;
+	arena_reset(&s->arena);
+	if (rq->label_key.p) {
+		rc = fsm_get_topic_extra(txn, t->name, &s->arena, &extra);
+		if (rc != 0)
+			return rc;
+		*yes = has_label(&extra.labels, rq->label_key, rq->label_value);
+		if (!*yes)
+			return 0;
+	}
 	if (!rq->owner.p && !rq->role.p)
 		return 0;
 	rc = record_read_json(&topic_type, t->record, &s->arena, &rec, NULL, NULL);
@@ -150,7 +183,7 @@ static int put_page(struct svc *s, struct fsm_topic_iter *it, const struct svc_r
 			more = true;
 			break;
 		}
-		rc = passes(s, rq, &t, &yes);
+		rc = passes(s, it->txn, rq, &t, &yes);
 		if (rc != 0)
 			return rc;
 		seen++;
@@ -181,6 +214,12 @@ int svc_topic_list(struct svc *s, struct store_txn *txn, const struct svc_reques
 		         "longer than any topic's name");
 		return 0;
 	}
+	/* What a user sees depends on the grants too. */
+	static const enum fsm_domain domains[] = { FSM_DOMAIN_TOPICS, FSM_DOMAIN_USERS };
+
+	rc = 0;
+	if (svc_etag_list(txn, rq, domains, rq->principal.root ? 1 : 2, a, &rc) || rc != 0)
+		return rc;
 	buf_puts(&a->body, "{\"topics\":[");
 	rc = fsm_topic_iter_open(&it, txn, prefix, after);
 	if (rc == 0)

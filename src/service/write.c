@@ -25,6 +25,7 @@ void svc_write_drop(struct svc_task *t)
 	if (t->write) {
 		svc_placement_unref(t->write->placement);
 		t->write->placement = NULL;
+		svc_schema_drop(t);
 	}
 	svc_task_give_name(t);
 }
@@ -92,33 +93,76 @@ enum svc_verdict svc_write_judge(struct svc_task *t, struct store_txn *txn, unsi
 		*rc = r;
 		return SVC_VERDICT_FAILED;
 	}
-	svc_fail_refusal(a, r, hint.name, fsm_reader_index(&t->svc->reader));
+	return svc_write_refuse(t, r, hint.name, a);
+}
+
+enum svc_verdict svc_write_refuse(struct svc_task *t, int refusal, const char *hint, struct svc_answer *a)
+{
+	svc_fail_refusal(a, refusal, hint, fsm_reader_index(&t->svc->reader));
 	return SVC_VERDICT_REFUSED;
 }
 
-enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct str name, int missing,
+                             struct fsm_topic *stored, struct topic *out, struct svc_answer *a, int *rc)
 {
-	struct svc_write *w = t->write;
-	struct fsm_topic stored;
-	int r = fsm_get_topic(txn, t->rq.topic, &stored);
+	int r = fsm_get_topic(txn, name, stored);
 
-	if (r == ERR_NOTFOUND) {
-		svc_fail_refusal(a, FSM_TOPIC_NOT_FOUND, "", fsm_reader_index(&t->svc->reader));
-		return SVC_VERDICT_REFUSED;
-	}
+	if (r == ERR_NOTFOUND)
+		return svc_write_refuse(t, missing, "", a);
 	if (r == 0) {
 		/* The transaction ends before the write does. */
-		struct str copy = { arena_dup(&t->arena, stored.record.p, stored.record.len), stored.record.len };
+		struct str copy = { arena_dup(&t->arena, stored->record.p, stored->record.len), stored->record.len };
 
-		r = record_read_json(&topic_type, copy, &t->arena, &w->topic, NULL, NULL);
-		w->tail = (struct str){ arena_dup(&t->arena, stored.tail.p, stored.tail.len), stored.tail.len };
+		r = record_read_json(&topic_type, copy, &t->arena, out, NULL, NULL);
 	}
-	if (r != 0) {
-		*rc = r;
-		return SVC_VERDICT_FAILED;
+	if (r == 0)
+		return SVC_VERDICT_OK;
+	*rc = r;
+	return SVC_VERDICT_FAILED;
+}
+
+enum svc_verdict svc_write_load_partner(struct svc_task *t, struct store_txn *txn, struct str name, int missing,
+                                        struct svc_answer *a, int *rc)
+{
+	struct fsm_topic stored;
+
+	return load(t, txn, name, missing, &stored, &t->write->partner, a, rc);
+}
+
+/* Is the stored topic the one that the client means? */
+static enum svc_verdict meets_conditions(struct svc_task *t, const struct fsm_topic *stored, struct svc_answer *a)
+{
+	const struct svc_request *rq = &t->rq;
+
+	if (rq->id.p && !str_eq(rq->id, t->write->topic.id))
+		return svc_write_refuse(t, FSM_TOPIC_CHANGED, "", a);
+	if (!rq->if_match.p)
+		return SVC_VERDICT_OK;
+	switch (svc_etag_if_match(rq->if_match, stored)) {
+	case SVC_PRECONDITION_MET: return SVC_VERDICT_OK;
+	case SVC_PRECONDITION_FAILED:
+		svc_fail_write(a, 412, "changed", "none", fsm_reader_index(&t->svc->reader),
+		               "the topic is not the one that If-Match names any more; read it and try again");
+		return SVC_VERDICT_REFUSED;
+	case SVC_PRECONDITION_UNREADABLE: break;
 	}
+	svc_fail(a, 400, "bad_parameter", "If-Match", "If-Match is * or a list of entity tags in quotes");
+	return SVC_VERDICT_FAILED;
+}
+
+enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn, struct fsm_topic *stored,
+                                      struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	struct fsm_topic unused;
+	struct fsm_topic *at = stored ? stored : &unused;
+	enum svc_verdict v = load(t, txn, t->rq.topic, FSM_TOPIC_NOT_FOUND, at, &w->topic, a, rc);
+
+	if (v != SVC_VERDICT_OK)
+		return v;
+	w->tail = (struct str){ arena_dup(&t->arena, at->tail.p, at->tail.len), at->tail.len };
 	w->expect_id = w->topic.id;
-	return SVC_VERDICT_OK;
+	return meets_conditions(t, at, a);
 }
 
 enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *topic, struct svc_answer *a)
@@ -141,7 +185,7 @@ bool svc_write_fail_later(struct svc_answer *a, const char *field)
 
 static bool is_later_field(const char *field)
 {
-	static const char *const later[] = { "replicas", "unclean", "labels" };
+	static const char *const later[] = { "replicas", "unclean" };
 
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		if (strcmp(field, later[i]) == 0)
@@ -178,7 +222,13 @@ void svc_write_answer_topic(struct svc_task *t, int status, raft_index index, st
 	a->index = index;
 	if (fsm_read(&s->reader, &txn, &e) == 0 && fsm_get_topic(txn, w->topic.name, &stored) == 0 &&
 	    stored.changed_index == index) {
+		/* The tag is that of a GET, so that the next change can name it. */
+		struct svc_answer whole = { 0 };
+
 		svc_put_topic_open(&a->body, &stored);
+		if (svc_put_topic(s, txn, &stored, -1, &whole) == 0)
+			memcpy(a->etag, whole.etag, sizeof(a->etag));
+		buf_fini(&whole.body);
 	} else {
 		/* Something newer has been applied already; what this write left is what it planned. */
 		record_put_json(&topic_type, &w->topic, &a->body);
@@ -258,6 +308,31 @@ static void on_placed(struct svc_task *t, enum svc_wake why)
 	write_propose(t);
 }
 
+static void on_judged(struct svc_task *t, enum svc_wake why)
+{
+	struct svc_answer a = { 0 };
+
+	note_stage(t, SVC_STAGE_JUDGE);
+	if (!svc_schema_take(t, why == SVC_WAKE_REACHED, &a)) {
+		write_answer(t, &a);
+		return;
+	}
+	/* Much may have changed meanwhile: everything is checked again, whether the client may included. */
+	write_check(t);
+}
+
+static void write_judge(struct svc_task *t)
+{
+	note_stage(t, SVC_STAGE_CHECK);
+	if (!svc_schema_ask(t)) {
+		write_fail(t, 503, "policy_failed", "none",
+		           "nobody judges schemas on the leader at the moment; nothing was done, try again");
+		return;
+	}
+	t->resume = on_judged;
+	svc_task_wait_asked(t, SVC_SCHEMA_WAIT_MS);
+}
+
 static void write_go_on(struct svc_task *t)
 {
 	struct svc_write *w = t->write;
@@ -273,7 +348,7 @@ static void write_go_on(struct svc_task *t)
 		return;
 	}
 	t->resume = on_placed;
-	svc_task_wait_place(t, SVC_PLACE_WAIT_MS);
+	svc_task_wait_asked(t, SVC_PLACE_WAIT_MS);
 }
 
 /* Before its term's first entry is applied, a new leader's state may lack entries that are committed. */
@@ -318,6 +393,7 @@ static void write_check(struct svc_task *t)
 	w->unplaced[0] = '\0';
 	switch (w->kind->check(t, txn, &a, &rc)) {
 	case SVC_VERDICT_OK: write_go_on(t); return;
+	case SVC_VERDICT_ASK: write_judge(t); return;
 	case SVC_VERDICT_REFUSED:
 		if (w->is_confirmed && fsm_reader_index(&t->svc->reader) >= w->confirmed)
 			write_answer(t, &a);
@@ -344,13 +420,13 @@ static void answer_applied(struct svc_task *t)
 	write_answer(t, &a);
 }
 
-/* The first command is the write itself, each further one a placement. An entry is refused whole. */
+/* Placements stand together behind the first commands of the write. An entry is refused whole. */
 static const struct svc_want *refused_want(const struct svc_write *w, uint64_t command)
 {
-	uint64_t at = 0;
+	uint64_t at = w->lead;
 
 	for (size_t i = 0; i < w->want_count; i++) {
-		if (w->wants[i].owner.len > 0 && ++at == command)
+		if (w->wants[i].owner.len > 0 && at++ == command)
 			return &w->wants[i];
 	}
 	return NULL;
@@ -383,6 +459,13 @@ static void retry_placement(struct svc_task *t, const struct svc_want *refused, 
 	write_check(t);
 }
 
+/* The write was planned on a state that is past: on today's it may be good. */
+static bool is_changed(int refusal)
+{
+	return refusal == FSM_TOPIC_CHANGED || refusal == FSM_PARENT_CHANGED || refusal == FSM_CHILD_CHANGED ||
+	       refusal == FSM_SCHEMA_EXISTS || refusal == FSM_SCHEMA_GAP;
+}
+
 static void refused_at_apply(struct svc_task *t)
 {
 	struct svc_write *w = t->write;
@@ -395,7 +478,7 @@ static void refused_at_apply(struct svc_task *t)
 		retry_placement(t, want, refusal);
 		return;
 	}
-	if (refusal == FSM_TOPIC_CHANGED && w->changed_tries++ == 0) {
+	if (is_changed(refusal) && w->changed_tries++ == 0) {
 		write_check(t);
 		return;
 	}
@@ -479,6 +562,9 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	case SVC_TOPIC_CREATE: return &svc_topic_create_kind;
 	case SVC_TOPIC_ALTER: return &svc_topic_alter_kind;
 	case SVC_TOPIC_DELETE: return &svc_topic_delete_kind;
+	case SVC_CHILD_ATTACH: return &svc_child_attach_kind;
+	case SVC_CHILD_DETACH: return &svc_child_detach_kind;
+	case SVC_SCHEMA_PUT: return &svc_schema_put_kind;
 	default: return NULL;
 	}
 }

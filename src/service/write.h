@@ -1,8 +1,11 @@
 /* service/write.h - the state machine of a write, and what each kind of write adds to it.
  *
+ *           judge: the schema policy, then check again
+ *                       ^  |
+ *                   ask |  v
  *   parse -> (name) -> check ----ok----> plan -> (place) -> propose -> applied -> answer
  *                       ^  | refused                           |
- *                       |  v                                   | refused at apply: topic_changed, once; a placement
+ *                       |  v                                   | refused at apply: changed meanwhile, once; a placement
  *                     confirm: a read index begun after        | refused: once with others, then without it
  *                     the request came, then applied           |
  *                       ^                                      |
@@ -26,8 +29,10 @@
 /* What check found. */
 enum svc_verdict {
 	SVC_VERDICT_OK,
-	SVC_VERDICT_REFUSED, /* the answer is filled and depends on the state */
+	SVC_VERDICT_REFUSED, /* the answer is filled and depends on the state: a refusal, or that nothing is to be done
+	                      */
 	SVC_VERDICT_FAILED,  /* the answer is filled and does not */
+	SVC_VERDICT_ASK,     /* the schema policy must be asked what w->schema.question holds */
 };
 
 struct svc_write_kind {
@@ -45,6 +50,7 @@ struct svc_write_kind {
 };
 
 extern const struct svc_write_kind svc_topic_create_kind, svc_topic_alter_kind, svc_topic_delete_kind;
+extern const struct svc_write_kind svc_child_attach_kind, svc_child_detach_kind, svc_schema_put_kind;
 
 /* One partition that wants an owner. */
 struct svc_want {
@@ -52,19 +58,40 @@ struct svc_want {
 	struct str owner; /* "" = left to the sweep */
 };
 
+/* A schema document on its way to become a topic's next version. */
+struct svc_schema_wish {
+	struct str document; /* without its white space; p NULL: the write has none */
+	/* made by check */
+	bool is_new;     /* it is to be stored; else the latest version says the same */
+	int64_t version; /* then as this one */
+	/* what the policy said, good for one version of one incarnation */
+	struct svc_schema_question *question; /* being asked, or about to be */
+	int64_t judged_after;                 /* the latest version it was compared with, 0 = none; -1: not judged */
+	struct str judged_id;
+	enum svc_schema_result result;
+	char reason[SVC_SCHEMA_REASON_MAX + 1];
+	unsigned asked; /* times */
+};
+
 struct svc_write {
 	const struct svc_write_kind *kind;
 	union {
 		struct topic_create create;
 		struct topic_alter alter;
+		struct child_attach attach;
 	} body;
 
 	/* made by check */
 	struct topic topic;   /* the record as it will be */
 	struct str expect_id; /* incarnation it is based on */
 	struct str tail;      /* what veena shows beside the record, as `,"field":value...` */
-	char id[HEX64_SIZE];  /* create: minted once, the same in every attempt */
-	int64_t created_at;   /* create: Unix seconds */
+	bool has_config;      /* alter: the record changes */
+	struct svc_schema_wish schema;
+	struct topic partner;   /* attach, detach: the child; create with parent: the parent */
+	char id[HEX64_SIZE];    /* create: minted once, the same in every attempt */
+	char epoch[HEX64_SIZE]; /* of a link; the same */
+	int64_t created_at;     /* create: Unix seconds */
+	size_t lead;            /* commands of the entry before the first placement */
 	struct svc_want wants[TOPIC_PARTITIONS_MAX];
 	size_t want_count;
 
@@ -87,13 +114,39 @@ bool svc_place_ask(struct svc_task *t);
 /* Takes the answer (or what stands for one that did not come). False: `a` is filled. */
 bool svc_place_take(struct svc_task *t, bool answered, struct svc_answer *a);
 
+/* ---- schema_write.c ---- */
+
+/* Takes the body's document, if there is one. */
+void svc_schema_wish(struct svc_task *t, struct str document);
+/* May the topic have it, whose latest version is `latest`? Fills is_new and version; the policy is asked at most once
+ * for each state. The caller has judged everything that needs no policy. */
+enum svc_verdict svc_schema_check(struct svc_task *t, struct store_txn *txn, const struct topic *topic, int64_t latest,
+                                  struct svc_answer *a, int *rc);
+/* The same for the next version of a stored topic: a child's is its parent's, and `base` must be the latest if given.
+ */
+enum svc_verdict svc_schema_check_next(struct svc_task *t, struct store_txn *txn, const struct fsm_topic *stored,
+                                       const struct opt_i64 *base, struct svc_answer *a, int *rc);
+void svc_schema_build(const struct svc_write *w, struct entry_builder *b); /* the version, if there is to be one */
+/* Asks the judge. False: there is nobody to ask, or not now. */
+bool svc_schema_ask(struct svc_task *t);
+/* Takes the answer (or what stands for one that did not come). False: `a` is filled. */
+bool svc_schema_take(struct svc_task *t, bool answered, struct svc_answer *a);
+void svc_schema_drop(struct svc_task *t); /* what an unfinished write holds */
+
 /* ---- write.c, for the kinds ---- */
 
 /* Asks fsm_judge; a refusal fills `a`. */
 enum svc_verdict svc_write_judge(struct svc_task *t, struct store_txn *txn, unsigned type, const void *command,
                                  struct svc_answer *a, int *rc);
-/* Reads the stored topic into w->topic (its texts in the arena) and sets expect_id. */
-enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc);
+/* Reads the stored topic into w->topic (its texts in the arena) and sets expect_id. Refuses another incarnation than
+ * the request's and a record that its If-Match does not name. `stored` (may be NULL): borrowed from the transaction. */
+enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn, struct fsm_topic *stored,
+                                      struct svc_answer *a, int *rc);
+/* Reads the topic `name` into w->partner; `missing` is the refusal when there is none. */
+enum svc_verdict svc_write_load_partner(struct svc_task *t, struct store_txn *txn, struct str name, int missing,
+                                        struct svc_answer *a, int *rc);
+/* Refuses with what the state says, as svc_write_judge does. */
+enum svc_verdict svc_write_refuse(struct svc_task *t, int refusal, const char *hint, struct svc_answer *a);
 /* May the principal change this topic? */
 enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *topic, struct svc_answer *a);
 /* Reads a body by its table; fields of later capabilities are named as such. */

@@ -41,7 +41,8 @@
 	X(X_MEMBER, "x_member")                                                                                        \
 	X(X_MOVE, "x_move")                                                                                            \
 	X(X_UNPLACED, "x_unplaced")                                                                                    \
-	X(X_ORPHAN, "x_orphan")
+	X(X_ORPHAN, "x_orphan")                                                                                        \
+	X(X_LABELS, "x_labels")
 
 enum store_db {
 #define STORE_DB_ENUM(id, name) STORE_##id,

@@ -56,7 +56,7 @@ static void test_join_keeps_draining(void **state)
 	assert_int_equal(do_join(r, "n1", 100), 0);
 	assert_string_equal(stored(r, STORE_MEMBERS, "n1"),
 	                    "{\"id\":\"n1\",\"addr\":\"10.0.0.1:7942\",\"cluster_addr\":\"10.0.0.1:7943\","
-	                    "\"status\":\"alive\",\"last_heartbeat\":100,\"build\":\"1.0\",\"entry_types\":64}");
+	                    "\"status\":\"alive\",\"last_heartbeat\":100,\"build\":\"1.0\",\"entry_types\":65}");
 	assert_int_equal(do_draining(r, "n1", true), 0);
 	struct member m = member_of("n1", 105);
 	m.build = S("1.1");

@@ -56,7 +56,13 @@ static struct cmd_child_attach random_link(struct dice *d)
 static void add_topic_command(struct dice *d, struct entry_builder *b)
 {
 	const struct topic t = random_topic(d);
-	switch (roll(d, 8)) {
+	const struct str_pair labels[] = { { S("a"), roll(d, 2) ? S("1") : NONE },
+		                           { S("b"), roll(d, 2) ? S("2") : NONE } };
+	switch (roll(d, 9)) {
+	case 5:
+		entry_builder_add(b, CMD_TOPIC_LABELS,
+		                  &(struct cmd_topic_labels){ t.name, t.id, { labels, 1 + roll(d, 2) } });
+		return;
 	case 0: entry_builder_add(b, CMD_TOPIC_CREATE, &t); return;
 	case 1: entry_builder_add(b, CMD_TOPIC_UPDATE, &t); return;
 	case 2: entry_builder_add(b, CMD_TOPIC_DELETE, &(struct cmd_name){ t.name }); return;

@@ -74,6 +74,7 @@ static const struct {
 	  "sealed_at_ms actor request_id" },
 	{ 37, "remote delete", "name force actor request_id" },
 	{ 64, "member extra", "id kind placeable tags?" },
+	{ 65, "topic labels", "topic expect_id? labels" },
 };
 
 static void describe(const struct record_type *t, struct buf *out)
@@ -111,7 +112,7 @@ static void test_types_are_frozen(void **state)
 	}
 	assert_int_equal(CMD_TOPIC_CREATE, 1);
 	assert_int_equal(CMD_REMOTE_DELETE, COMMAND_NARAD_MAX);
-	assert_int_equal(CMD_MEMBER_EXTRA, COMMAND_MAX);
+	assert_int_equal(CMD_TOPIC_LABELS, COMMAND_MAX);
 	assert_null(command_info(0));
 	assert_null(command_info(COMMAND_NARAD_MAX + 1));
 	assert_null(command_info(UINT32_MAX));
@@ -196,6 +197,9 @@ static void test_payload_bytes_are_frozen(void **state)
 	const struct str_pair tags[] = { { STR_LIT("a"), STR_LIT("1") } };
 	assert_payload(CMD_MEMBER_EXTRA, &(struct member_extra){ STR_LIT("b"), STR_LIT("broker"), true, { tags, 1 } },
 	               "94a162a662726f6b6572c381a161a131");
+	const struct str_pair labels[] = { { STR_LIT("a"), STR_LIT("1") }, { STR_LIT("b"), { NULL, 0 } } };
+	assert_payload(CMD_TOPIC_LABELS, &(struct cmd_topic_labels){ STR_LIT("t"), STR_LIT("i"), { labels, 2 } },
+	               "93a174a16982a161a131a162c0");
 	assert_payload(CMD_REMOTE_CHILD_STATE,
 	               &(struct cmd_remote_child_state){ .parent = STR_LIT("p"),
 	                                                 .stub = STR_LIT("s"),

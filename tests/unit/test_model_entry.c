@@ -229,7 +229,7 @@ static void test_newer_is_not_damaged(void **state)
 	assert_int_equal(entry_decode(s->data, s->len, &v, &e), ERR_VERSION);
 	assert_int_equal(entry_max_type(s->data, s->len), 0);
 	s->data[1] = ENTRY_FLAG_IDEM;
-	static const uint8_t unknown[] = { 0, 38, 63, 65, 255 };
+	static const uint8_t unknown[] = { 0, 38, 63, COMMAND_MAX + 1, 255 };
 	for (size_t i = 0; i < sizeof(unknown); i++) {
 		s->data[s->len - 9] = unknown[i]; /* the type of the last command */
 		assert_int_equal(entry_decode(s->data, s->len, &v, &e), 0);

@@ -153,6 +153,7 @@ struct control *control_new(const struct control_options *o)
 	passes_init(&c->passes, c, o->policy_dir);
 	node_on_leadership(o->node, on_leadership, c);
 	svc_set_placer(requests_place, &c->requests);
+	svc_set_schema_judge(judge_schema, &c->requests);
 	return c;
 }
 
@@ -161,6 +162,7 @@ void control_free(struct control *c)
 	if (!c)
 		return;
 	svc_set_placer(NULL, NULL);
+	svc_set_schema_judge(NULL, NULL);
 	requests_fini(&c->requests);
 	passes_fini(&c->passes);
 	mem_free(c);

@@ -1,10 +1,11 @@
 /* control/control.h - the leader's control plane: two lanes that run policies and propose what they decide.
  *
- * requests: a client waits (placement of a create or a partition increase). passes: the sweep over partitions that have
- * no owner, when members come, when topics are left unplaced, and every 10 s. Each lane has its own reader, policies
- * and Lua states, so a long pass delays no create. Lanes act only while this node leads, after its term's first entry
- * is applied here, and every proposal carries the term it was decided in: nothing of an old term takes effect. A lane's
- * turn never blocks but for Lua, under a budget. The thread loops stand in src/threads.c.
+ * requests: a client waits (placement of a create or a partition increase, a schema that shall be judged). passes: the
+ * sweep over partitions that have no owner, when members come, when topics are left unplaced, and every 10 s. Each lane
+ * has its own reader, policies and Lua states, so a long pass delays no create. Lanes act only while this node leads,
+ * after its term's first entry is applied here, and every proposal carries the term it was decided in: nothing of an
+ * old term takes effect. A lane's turn never blocks but for Lua, under a budget. The thread loops stand in
+ * src/threads.c.
  */
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
@@ -29,8 +30,8 @@ struct control_options {
 	uint32_t min_voters;
 };
 
-/* Before the threads start: registers the placer of service/hooks.h, a watcher of the applied index for each lane, and
- * the node's notice of leadership. */
+/* Before the threads start: registers the placer and the judge of service/hooks.h, a watcher of the applied index for
+ * each lane, and the node's notice of leadership. */
 struct control *control_new(const struct control_options *o);
 void control_free(struct control *c); /* after the lanes' and the http threads; accepts NULL */
 

@@ -53,13 +53,22 @@ struct requests {
 	size_t waiting_count;
 	uint64_t forming_since_ms; /* 0: not forming when last looked */
 	struct planned planned[PLANNED_MAX];
-	size_t planned_next; /* ring */
+	size_t planned_next;   /* ring */
+	struct queue *schemas; /* of struct svc_schema_question * */
 };
 
 void requests_init(struct requests *r, struct control *c, const char *policy_dir);
 void requests_fini(struct requests *r);
 uint64_t requests_turn(struct requests *r, uint64_t now_ms);
 bool requests_place(void *arg, struct svc_placement *p); /* the svc_placer; arg = struct requests */
+
+/* ---- judge.c: the same lane ---- */
+
+void judge_init(struct requests *r);
+void judge_fini(struct requests *r);
+/* Answers one question. True: more are waiting. */
+bool judge_turn(struct requests *r);
+bool judge_schema(void *arg, struct svc_schema_question *q); /* the svc_schema_judge; arg = struct requests */
 
 /* ---- passes.c ---- */
 

@@ -1,4 +1,4 @@
-/* The lane in which a client waits: owners for the partitions of a create or an increase.
+/* The lane in which a client waits: owners for the partitions of a create or an increase; schemas are judge.c's.
  *
  * Questions are answered in order of arrival, each on the newest state. While the cluster forms (some voters have a
  * member row, others none) they wait up to two seconds for the rest, counted from when forming was first seen, so a
@@ -23,6 +23,7 @@ void requests_init(struct requests *r, struct control *c, const char *policy_dir
 {
 	lane_init(&r->lane, c, policy_dir);
 	r->queue = queue_new(REQUESTS_MAX, sizeof(struct svc_placement *), &r->lane.wake);
+	judge_init(r);
 }
 
 /* ---- what was planned and is not yet applied ---- */
@@ -182,9 +183,8 @@ static void answer_all(struct requests *r, enum svc_place_result result)
 	r->waiting_count = 0;
 }
 
-uint64_t requests_turn(struct requests *r, uint64_t now_ms)
+static uint64_t placements_turn(struct requests *r, uint64_t now_ms)
 {
-	policy_set_refresh(r->lane.policies, now_ms);
 	take_queued(r);
 	if (r->waiting_count == 0)
 		return UINT64_MAX;
@@ -206,6 +206,14 @@ uint64_t requests_turn(struct requests *r, uint64_t now_ms)
 	return until ? until : UINT64_MAX;
 }
 
+uint64_t requests_turn(struct requests *r, uint64_t now_ms)
+{
+	policy_set_refresh(r->lane.policies, now_ms);
+	const uint64_t next_ms = placements_turn(r, now_ms);
+	/* One at a time, so that a create behind many documents does not wait for all of them. */
+	return judge_turn(r) ? now_ms : next_ms;
+}
+
 bool requests_place(void *arg, struct svc_placement *p)
 {
 	struct requests *r = arg;
@@ -220,5 +228,6 @@ void requests_fini(struct requests *r)
 	for (size_t i = 0; i < PLANNED_MAX; i++)
 		forget_plan(&r->planned[i]);
 	queue_free(r->queue);
+	judge_fini(r);
 	lane_fini(&r->lane);
 }

@@ -103,6 +103,13 @@ static void put_number_field(struct buf *out, const char *name, uint64_t v)
 	buf_puts(out, "\r\n");
 }
 
+static void put_text_field(struct buf *out, const char *name, const char *text)
+{
+	buf_puts(out, name);
+	buf_puts(out, text);
+	buf_puts(out, "\r\n");
+}
+
 static void put_status_line(struct buf *out, int status)
 {
 	if (status == 200) {
@@ -116,6 +123,8 @@ static void put_rare_fields(struct buf *out, const struct svc_answer *a, const s
 {
 	char allow[64];
 
+	if (a->etag[0])
+		put_text_field(out, "ETag: ", a->etag);
 	if (a->retry_after_s)
 		put_number_field(out, "Retry-After: ", a->retry_after_s);
 	if (a->not_applied)

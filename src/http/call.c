@@ -88,19 +88,20 @@ static bool check_content_type(const struct http_call *c, struct svc_answer *a)
 /* What a client asks for and this release does not do is refused: to ignore a precondition would be to break it. */
 static bool check_fields(const struct http_call *c, struct svc_answer *a)
 {
-	static const struct {
+	const struct {
 		enum http_field field;
 		const char *name;
-	} later[] = {
-		{ HTTP_FIELD_IF_MATCH, "If-Match" },
-		{ HTTP_FIELD_IF_NONE_MATCH, "If-None-Match" },
-		{ HTTP_FIELD_IDEMPOTENCY_KEY, "Idempotency-Key" },
+		bool taken;
+	} some[] = {
+		{ HTTP_FIELD_IF_MATCH, "If-Match", c->match.route->flags & HTTP_IF_MATCH },
+		{ HTTP_FIELD_IF_NONE_MATCH, "If-None-Match", c->match.route->flags & HTTP_READ },
+		{ HTTP_FIELD_IDEMPOTENCY_KEY, "Idempotency-Key", false },
 	};
 
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-		if (c->fields[later[i].field].p) {
-			svc_fail(a, 400, "bad_parameter", later[i].name, "this release does not take the header %s yet",
-			         later[i].name);
+	for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
+		if (c->fields[some[i].field].p && !some[i].taken) {
+			svc_fail(a, 400, "bad_parameter", some[i].name, "this path does not take the header %s",
+			         some[i].name);
 			return false;
 		}
 	}
@@ -259,7 +260,11 @@ void http_call_start(struct http_call *c)
 	c->rq.max_age_ms = 0;
 	c->rq.strong = c->rq.has_max_age = c->rq.dry_run = false;
 	c->rq.page_token = c->rq.prefix = c->rq.owner = c->rq.target = c->rq.replica = c->rq.member = c->rq.state =
-	    c->rq.role = c->rq.tag_key = c->rq.tag_value = (struct str){ NULL, 0 };
+	    c->rq.role = c->rq.tag_key = c->rq.tag_value = c->rq.label_key = c->rq.label_value = c->rq.child =
+		c->rq.id = c->rq.child_id = (struct str){ NULL, 0 };
+	c->rq.version = -1;
+	c->rq.if_match = c->fields[HTTP_FIELD_IF_MATCH];
+	c->rq.if_none_match = c->fields[HTTP_FIELD_IF_NONE_MATCH];
 	if (!prepare(c, &a)) {
 		finish_failed(c, &a);
 		return;
@@ -300,6 +305,29 @@ bool http_call_arg(struct http_call *c, size_t i, struct str *out, struct svc_an
 		return true;
 	svc_fail(a, 400, "bad_request", NULL, "a segment of the path is not percent-encoded UTF-8");
 	return false;
+}
+
+bool http_call_flag(struct http_call *c, const char *key, struct svc_answer *a)
+{
+	struct str v = http_call_param(c, key);
+
+	if (!v.p || str_is(v, "true") || str_is(v, "false"))
+		return true;
+	return http_call_bad_param(a, key, "%s is true or false", key);
+}
+
+bool http_call_pair(struct http_call *c, const char *key, struct str *name, struct str *value, struct svc_answer *a)
+{
+	struct str v = http_call_param(c, key);
+	const char *eq = v.len ? memchr(v.p, '=', v.len) : NULL;
+
+	if (!v.p)
+		return true;
+	if (!eq || eq == v.p)
+		return http_call_bad_param(a, key, "%s is KEY=VALUE", key);
+	*name = (struct str){ v.p, (size_t)(eq - v.p) };
+	*value = (struct str){ eq + 1, v.len - name->len - 1 };
+	return true;
 }
 
 bool http_call_paging(struct http_call *c, struct svc_answer *a)

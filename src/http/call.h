@@ -73,10 +73,16 @@ struct str http_call_param(const struct http_call *c, const char *key);
 /* Path argument i, decoded. False: it does not decode, `a` is filled. */
 bool http_call_arg(struct http_call *c, size_t i, struct str *out, struct svc_answer *a);
 bool http_call_bad_param(struct svc_answer *a, const char *key, const char *fmt, ...) PRINTF_LIKE(3, 4); /* false */
+/* A parameter that is true or false, if given. */
+bool http_call_flag(struct http_call *c, const char *key, struct svc_answer *a);
+/* A parameter KEY=VALUE, if given. */
+bool http_call_pair(struct http_call *c, const char *key, struct str *name, struct str *value, struct svc_answer *a);
 /* limit and page_token, as all lists take them. */
 bool http_call_paging(struct http_call *c, struct svc_answer *a);
 
 bool http_read_topic(struct http_call *c, struct svc_answer *a);
+bool http_read_child(struct http_call *c, struct svc_answer *a);
+bool http_read_schema_version(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_list(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_partition(struct http_call *c, struct svc_answer *a);
 bool http_read_assignment_list(struct http_call *c, struct svc_answer *a);

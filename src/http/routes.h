@@ -25,7 +25,8 @@ extern const char *const http_verb_names[HTTP_VERB_END];
 enum http_route_flag {
 	HTTP_READ = 1,  /* answered from this replica: 503 not_ready without one, the reads' parameters and headers */
 	HTTP_WRITE = 2, /* runs on the leader: forwarded from elsewhere; every 5xx has an outcome */
-	HTTP_PLAIN = 4, /* neither: status, health, metrics, barrier */
+	HTTP_IF_MATCH = 8, /* takes If-Match */
+	HTTP_PLAIN = 4,    /* neither: status, health, metrics, barrier */
 };
 
 #define HTTP_ARGS_MAX 3 /* braces in one path */

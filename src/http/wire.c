@@ -7,7 +7,7 @@
 
 #define WIRE_VERSION 1
 #define REQUEST_ITEMS 15
-#define ANSWER_ITEMS 8
+#define ANSWER_ITEMS 9
 
 /* Content types an answer may have: a number on the wire, so that a peer cannot put text into our headers. */
 static const char *const content_types[] = { NULL, "application/json", "text/plain; charset=utf-8" };
@@ -155,6 +155,7 @@ void http_wire_put_answer(struct buf *out, const struct svc_answer *a)
 	mp_put_bool(&w, a->not_applied);
 	mp_put_bool(&w, a->not_leader);
 	mp_put_u64(&w, a->allowed);
+	mp_put_str(&w, str_of(a->etag));
 	end_head(out, from);
 }
 
@@ -179,5 +180,9 @@ int http_wire_get_answer(const uint8_t *bytes, size_t len, struct svc_answer *a,
 	a->not_applied = mp_read_bool(&r);
 	a->not_leader = mp_read_bool(&r);
 	a->allowed = (unsigned)mp_read_u32(&r);
+	get_text(&r, a->etag, sizeof(a->etag));
+	/* As with content types: nothing of a peer's choice gets into our headers. */
+	if (strspn(a->etag, "\"0123456789abcdef-") != strlen(a->etag))
+		return err_set(e, ERR_CORRUPT, "a forwarded answer has an impossible entity tag");
 	return close_head(&r, ANSWER_ITEMS, count, e);
 }

@@ -22,11 +22,13 @@ static void test_routes_find_themselves(void **state)
 		struct http_match m;
 
 		assert_ptr_equal(find(http_routes[i].verb, http_routes[i].path, &m), &http_routes[i]);
-		assert_true(http_routes[i].flags == HTTP_READ || http_routes[i].flags == HTTP_WRITE ||
-		            http_routes[i].flags == HTTP_PLAIN);
-		/* What changes something goes to the leader; a GET never does. */
-		if (http_routes[i].verb == HTTP_VERB_GET)
-			assert_int_not_equal(http_routes[i].flags, HTTP_WRITE);
+		const unsigned flags = http_routes[i].flags & ~(unsigned)HTTP_IF_MATCH;
+		assert_true(flags == HTTP_READ || flags == HTTP_WRITE || flags == HTTP_PLAIN);
+		/* What changes something goes to the leader; a GET never does, and takes no condition for changes. */
+		if (http_routes[i].verb == HTTP_VERB_GET) {
+			assert_int_not_equal(flags, HTTP_WRITE);
+			assert_int_equal(flags, http_routes[i].flags);
+		}
 	}
 }
 
@@ -168,7 +170,22 @@ static const struct {
 	{ GET("/v1/topics?max_age_ms=1s"), 400, "bad_parameter", "\"field\":\"max_age_ms\"" },
 	{ GET("/v1/topics/t?consistency=strong&min_index=1&max_age_ms=1000"), 404, "topic_not_found", NULL },
 	{ GET("/v1/status?consistency=strong"), 400, "bad_parameter", "\"field\":\"consistency\"" },
-	{ GET("/v1/topics?label=a=b"), 400, "bad_parameter", "\"field\":\"label\"" },
+	{ GET("/v1/topics?label=a"), 400, "bad_parameter", "\"field\":\"label\"" },
+	{ GET("/v1/topics?label=a=b=c"), 200, NULL, "{\"topics\":[]" },
+	{ GET("/v1/topics/t/children"), 404, "topic_not_found", NULL },
+	{ GET("/v1/topics/t/children?partitions=yes"), 400, "bad_parameter", "\"field\":\"partitions\"" },
+	{ GET("/v1/topics/t/children/c"), 405, "method_not_allowed", NULL },
+	{ GET("/v1/topics/t/schema"), 404, "topic_not_found", NULL },
+	{ GET("/v1/topics/t/schema/1"), 404, "topic_not_found", NULL },
+	{ GET("/v1/topics/t/schema/0"), 400, "bad_parameter", "\"field\":\"version\"" },
+	{ GET("/v1/topics/t/schema/-1"), 400, "bad_parameter", "\"field\":\"version\"" },
+	{ GET("/v1/topics/t/schema/4294967297"), 400, "bad_parameter", "\"field\":\"version\"" },
+	{ GET("/v1/topics/t?id=x"), 400, "bad_parameter", "\"field\":\"id\"" },
+	{ "DELETE /v1/topics/t?force=1 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "bad_parameter", "\"field\":\"force\"" },
+	{ "PUT /v1/topics/t/schema HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed", NULL },
+	{ "PUT /v1/topics/t/schema/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 415, "content_type", NULL },
+	{ "PUT /v1/topics/t/schema/1 HTTP/1.1\r\nHost: a\r\nX-Veena-Client: 1\r\n\r\n", 400, "bad_json", NULL },
+	{ "POST /v1/topics/t/children HTTP/1.1\r\nHost: a\r\nX-Veena-Client: 1\r\n\r\n", 400, "bad_json", NULL },
 	{ GET("/v1/topics?limit=0"), 400, "bad_parameter", "positive integer" },
 	{ GET("/v1/topics?limit=-1"), 400, "bad_parameter", "positive integer" },
 	{ GET("/v1/topics?limit=x"), 400, "bad_parameter", "positive integer" },
@@ -209,9 +226,14 @@ static const struct {
 	{ "POST /v1/topics HTTP/1.1\r\nHost: a\r\nContent-Type: application/octet-stream\r\n\r\n", 400, "bad_json",
 	  NULL },
 	{ JSON_POST "Idempotency-Key: k\r\n\r\n", 400, "bad_parameter", "\"field\":\"Idempotency-Key\"" },
-	{ "DELETE /v1/topics/t HTTP/1.1\r\nHost: a\r\nIf-Match: \"x\"\r\n\r\n", 400, "bad_parameter",
+	{ "GET /v1/topics/t HTTP/1.1\r\nHost: a\r\nIf-Match: \"x\"\r\n\r\n", 400, "bad_parameter",
 	  "\"field\":\"If-Match\"" },
-	{ "GET /v1/topics/t HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n", 400, "bad_parameter",
+	{ JSON_POST "If-Match: \"x\"\r\n\r\n", 400, "bad_parameter", "\"field\":\"If-Match\"" },
+	{ JSON_POST "If-None-Match: *\r\n\r\n", 400, "bad_parameter", "\"field\":\"If-None-Match\"" },
+	{ "DELETE /v1/topics/t HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n", 400, "bad_parameter",
+	  "\"field\":\"If-None-Match\"" },
+	{ "GET /v1/topics/t HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n", 404, "topic_not_found", NULL },
+	{ "GET /v1/topics HTTP/1.1\r\nHost: a\r\nIf-None-Match: x\r\n\r\n", 400, "bad_parameter",
 	  "\"field\":\"If-None-Match\"" },
 	{ "DELETE /v1/topics/t?dry_run=true HTTP/1.1\r\nHost: a\r\n\r\n", 400, "bad_parameter",
 	  "\"field\":\"dry_run\"" },

@@ -5,11 +5,13 @@
  *   holds nothing               none               start empty    start empty
  *   holds anything              none               refuse         set aside as fsm.stale, start empty
  *   any                         gap before its log refuse         refuse: nothing can fill the gap
- *   trusted, past the log       some               refuse         set aside, the cluster's log brings it back
+ *   trusted, past the log       some               refuse         set aside, as a new incarnation
  *   trusted, within the log     some               keep it; what it already holds is not applied again
  *   not trusted, or absent      some               set aside, rebuild it from the log
  *
- * Raft state is a log that was made, whatever it holds. Not trusted (store/mark.h) is never opened, not even to look,
+ * Raft state is a log that was made, whatever it holds. Where it was lost, or is an older one, this node no longer knows
+ * what it acknowledged and whom it voted for: it goes on as another incarnation, which counts for nothing until the
+ * cluster took it in. Identity is written before the log is made: a log that nobody owns is refused. Not trusted (store/mark.h) is never opened, not even to look,
  * and counts as "holds anything". Whatever refuses does so before it has changed a file. */
 #include "node/node_internal.h"
 
@@ -197,6 +199,14 @@ static int refuse_orphan_log(struct node *n, struct found *f, struct err *e)
 	               n->o.data_dir);
 }
 
+static void draw_incarnation(struct node *n)
+{
+	n->self.admitted = false;
+	do
+		rand_secure(&n->self.incarnation, sizeof(n->self.incarnation));
+	while (n->self.incarnation == 0);
+}
+
 static int find_identity(struct node *n, struct found *f, bool *is_new, struct err *e)
 {
 	*is_new = false;
@@ -208,8 +218,7 @@ static int find_identity(struct node *n, struct found *f, bool *is_new, struct e
 		return rc;
 	*is_new = true;
 	snprintf(n->self.id, sizeof(n->self.id), "%s", n->o.id);
-	while (n->self.incarnation == 0)
-		rand_secure(&n->self.incarnation, sizeof(n->self.incarnation));
+	draw_incarnation(n);
 	return refuse_orphan_log(n, f, e);
 }
 
@@ -367,6 +376,27 @@ static void make_queues(struct node *n)
 	n->own_done = queue_new(NODE_REGISTER_SLOTS, sizeof(struct node_completion), &n->wake);
 }
 
+static int begin_anew(struct node *n, const char *why, struct err *e)
+{
+	const uint64_t before = n->self.incarnation;
+	draw_incarnation(n);
+	log_warn("node.new_incarnation", "before=%016" PRIx64 " incarnation=%016" PRIx64 " reason=\"%s\"", before,
+	         n->self.incarnation, why);
+	return node_dir_write_identity(&n->dir, &n->self, e);
+}
+
+/* Whose log this will be, before it is made. */
+static int settle_identity(struct node *n, const struct found *f, bool is_new, struct err *e)
+{
+	if (is_new)
+		return node_dir_write_identity(&n->dir, &n->self, e);
+	if (f->raft_state || (n->self.cluster_id == 0 && !n->self.admitted))
+		return 0;
+	n->self.cluster_id = 0;
+	n->self.minted = false;
+	return begin_anew(n, "the Raft log is gone", e);
+}
+
 static int recover(struct node *n, struct found *f, struct err *e)
 {
 	bool is_new;
@@ -377,15 +407,17 @@ static int recover(struct node *n, struct found *f, struct err *e)
 	if (rc == 0)
 		rc = look_for_raft_state(n, f, e);
 	if (rc == 0)
+		rc = settle_identity(n, f, is_new, e);
+	if (rc == 0)
 		rc = open_log(n, f, false, e);
 	if (rc == 0)
 		rc = decide(n, f, &d, e);
+	if (rc == 0 && f->raft_state && f->applied > f->log.last_index)
+		rc = begin_anew(n, "the Raft log is older than fsm.mdb", e);
 	if (rc == 0 && d == SET_ASIDE)
 		rc = set_aside(n, f, e);
 	if (rc == 0 && !n->fsm)
 		rc = open_fsm(n, e);
-	if (rc == 0 && is_new)
-		rc = node_dir_write_identity(&n->dir, &n->self, e);
 	if (rc == 0)
 		rc = node_dir_sign_lock(&n->dir, e);
 	if (rc == 0)

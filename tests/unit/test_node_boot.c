@@ -25,6 +25,13 @@ static void start_leader(struct world *w)
 	world_until(w, node_is_leader(w->nodes[0].node));
 }
 
+static node_id incarnation_of(const struct world *w)
+{
+	struct net_hello h;
+	node_self_hello(w->nodes[0].node, &h);
+	return h.incarnation;
+}
+
 static const char *in_dir(const struct world *w, const char *name)
 {
 	static char path[4][256];
@@ -173,6 +180,34 @@ static void test_start_that_wrote_nothing_yet(void **state)
 	world_create(w, 0, "a");
 }
 
+/* Killed at its first start, when nothing but its name is there, or its name and an empty log: it starts. */
+static void test_first_start_cut_short(void **state)
+{
+	struct world *w = *state;
+	world_start(w, 0);
+	const node_id first = incarnation_of(w);
+	world_stop(w, 0);
+	world_remove_tree(in_dir(w, "wal"));
+	(void)unlink(in_dir(w, "fsm.mdb"));
+	(void)unlink(in_dir(w, "fsm.mark"));
+	start_leader(w);
+	assert_true(incarnation_of(w) == first);
+	world_create(w, 0, "a");
+}
+
+/* Nothing can be made in the directory: no log may be left that nobody owns. */
+static void test_failed_first_start_leaves_no_orphan_log(void **state)
+{
+	struct world *w = *state;
+	(void)mkdir(w->nodes[0].dir, 0700);
+	assert_int_equal(mkdir(in_dir(w, "node.tmp"), 0700), 0);
+	struct err e = { 0 };
+	assert_int_not_equal(world_try_start(w, 0, &e), 0);
+	assert_false(exists(in_dir(w, "wal")));
+	assert_int_equal(rmdir(in_dir(w, "node.tmp")), 0);
+	start_leader(w);
+}
+
 /* A file nobody vouches for is set aside unopened and rebuilt from the log, to the same bytes. */
 static void test_untrusted_file_is_rebuilt(void **state)
 {
@@ -297,6 +332,7 @@ static void test_data_without_log_is_set_aside_to_join(void **state)
 	struct world *w = *state;
 	start_leader(w);
 	world_create(w, 0, "a");
+	const node_id before = incarnation_of(w);
 	world_stop(w, 0);
 	world_remove_tree(in_dir(w, "wal"));
 	static const char *const join[] = { "127.0.0.1:7999" };
@@ -304,6 +340,7 @@ static void test_data_without_log_is_set_aside_to_join(void **state)
 	w->nodes[0].options.join = join;
 	w->nodes[0].options.join_count = 1;
 	world_start(w, 0);
+	assert_true(incarnation_of(w) != before); /* it no longer knows what it voted */
 	world_run(w, 3000);
 	assert_true(exists(in_dir(w, "fsm.stale")));
 	assert_false(world_status(w, 0).configured);
@@ -327,6 +364,7 @@ static void test_older_log_is_refused(void **state)
 		snprintf(name, sizeof(name), "b%d", i);
 		world_create(w, 0, name);
 	}
+	const node_id before = incarnation_of(w);
 	world_stop(w, 0);
 	world_remove_tree(in_dir(w, "wal"));
 	assert_int_equal(rename(in_dir(w, "backup"), in_dir(w, "wal")), 0);
@@ -334,6 +372,16 @@ static void test_older_log_is_refused(void **state)
 	assert_int_equal(world_try_start(w, 0, &e), ERR_CORRUPT);
 	assert_non_null(strstr(e.msg, "older backup"));
 	assert_false(exists(in_dir(w, "fsm.stale")));
+	/* To join with it is another matter: but not as the voter it was, whose votes and entries it lacks. */
+	static const char *const join[] = { "127.0.0.1:7999" };
+	w->nodes[0].options.bootstrap = false;
+	w->nodes[0].options.join = join;
+	w->nodes[0].options.join_count = 1;
+	world_start(w, 0);
+	assert_true(incarnation_of(w) != before);
+	assert_true(exists(in_dir(w, "fsm.stale")));
+	world_run(w, 3000);
+	assert_false(node_is_leader(w->nodes[0].node));
 }
 
 /* Damage in the log before its tail: refused, no file changed, the message names the place (F20). */
@@ -430,6 +478,8 @@ int main(void)
 		TEST(test_restart_keeps_everything),
 		TEST(test_kill_loses_nothing),
 		TEST(test_start_that_wrote_nothing_yet),
+		TEST(test_first_start_cut_short),
+		TEST(test_failed_first_start_leaves_no_orphan_log),
 		TEST(test_untrusted_file_is_rebuilt),
 		TEST(test_locked_directory_is_refused),
 		TEST(test_other_identity_is_refused),

@@ -9,10 +9,11 @@
  *   trusted, within the log     some               keep it; what it already holds is not applied again
  *   not trusted, or absent      some               set aside, rebuild it from the log
  *
- * Raft state is a log that was made, whatever it holds. Where it was lost, or is an older one, this node no longer knows
- * what it acknowledged and whom it voted for: it goes on as another incarnation, which counts for nothing until the
- * cluster took it in. Identity is written before the log is made: a log that nobody owns is refused. Not trusted (store/mark.h) is never opened, not even to look,
- * and counts as "holds anything". Whatever refuses does so before it has changed a file. */
+ * Raft state is a log that was made, whatever it holds. Where it was lost, or is an older one, this node no longer
+ * knows what it acknowledged and whom it voted for: it goes on as another incarnation, which counts for nothing until
+ * the cluster took it in. Identity is written before the log is made: a log that nobody owns is refused. Not trusted
+ * (store/mark.h) is never opened, not even to look, and counts as "holds anything". Whatever refuses does so before it
+ * has changed a file. */
 #include "node/node_internal.h"
 
 #include <assert.h>

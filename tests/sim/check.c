@@ -102,7 +102,7 @@ void check_node(int node)
 		world_fail("two leaders in term %" PRIu64 ": %s and %s", view.term, w.nodes[*leader - 1].name, s->name);
 	if (!*leader) {
 		*leader = (int8_t)(node + 1);
-		world_on_leader(node);
+		strike_on_leader(node);
 		/* Leader completeness: it holds every entry that anybody applied. */
 		for (raft_index i = view.first_index; i && i <= c.highest; i++) {
 			if (c.committed[i].hash && raft_term_at(s->node->raft, i) != c.committed[i].term)
@@ -169,32 +169,64 @@ void check_logs(void)
 	}
 }
 
+/* The server of a configuration, running as the one it names and having applied all; NULL with the reason. */
+static struct sim_node *converged_server(const struct raft_server *srv, raft_index commit, char *why, size_t cap)
+{
+	struct sim_node *s = world_find(srv->name);
+	if (!s || !world_is_up(s->number)) {
+		snprintf(why, cap, "%s is down", srv->name);
+		return NULL;
+	}
+	if (s->node->stopped[0] != '\0' || s->node->self.incarnation != srv->id) {
+		snprintf(why, cap, "%s is not the one in the configuration, or stopped", srv->name);
+		return NULL;
+	}
+	const raft_index applied = fsm_applied_index(s->node->fsm);
+	if (applied < commit) {
+		snprintf(why, cap, "%s applied %" PRIu64 " of %" PRIu64, srv->name, applied, commit);
+		return NULL;
+	}
+	return s;
+}
+
+static struct sim_node *find_leader(void)
+{
+	struct sim_node *leader = NULL;
+	for (int i = 0; i < w.plan.nodes; i++) {
+		if (world_is_up(i) && node_is_leader(w.nodes[i].node) && w.nodes[i].node->stopped[0] == '\0' &&
+		    (!leader || node_term(w.nodes[i].node) > node_term(leader->node)))
+			leader = &w.nodes[i];
+	}
+	return leader;
+}
+
 bool check_converged(char *why, size_t cap)
 {
-	int leader = -1;
-	for (int i = 0; i < w.plan.nodes; i++) {
-		if (!world_is_up(i)) {
-			snprintf(why, cap, "%s is down", w.nodes[i].name);
-			return false;
-		}
-		struct raft_view v;
-		raft_view(w.nodes[i].node->raft, &v);
-		if (v.role == RAFT_LEADER)
-			leader = i;
-	}
-	if (leader < 0) {
+	const struct sim_node *leader = find_leader();
+	if (!leader) {
 		snprintf(why, cap, "nobody leads");
 		return false;
 	}
 	struct raft_view lead;
-	raft_view(w.nodes[leader].node->raft, &lead);
-	for (int i = 0; i < w.plan.nodes; i++) {
-		const raft_index applied = fsm_applied_index(w.nodes[i].node->fsm);
-		if (lead.commit_index < lead.last_index || applied < lead.commit_index) {
-			snprintf(why, cap, "%s applied %" PRIu64 ", %s committed %" PRIu64 " of %" PRIu64,
-			         w.nodes[i].name, applied, w.nodes[leader].name, lead.commit_index, lead.last_index);
+	raft_view(leader->node->raft, &lead);
+	if (lead.commit_index < lead.last_index || lead.conf_pending) {
+		snprintf(why, cap, "%s committed %" PRIu64 " of %" PRIu64, leader->name, lead.commit_index,
+		         lead.last_index);
+		return false;
+	}
+	for (uint32_t i = 0; i < lead.conf->count; i++) {
+		if (!converged_server(&lead.conf->servers[i], lead.commit_index, why, cap))
+			return false;
+		if (lead.conf->servers[i].staged) {
+			snprintf(why, cap, "%s was not promoted", lead.conf->servers[i].name);
 			return false;
 		}
 	}
 	return true;
+}
+
+bool check_is_member(int node)
+{
+	const struct sim_node *leader = find_leader();
+	return leader && raft_conf_find(&leader->node->conf, w.nodes[node].node->self.incarnation) != NULL;
 }

@@ -17,7 +17,8 @@
 
 #define CLIENTS 4
 #define TOPICS_PER_CLIENT 5000
-#define GIVE_UP_US 5000000 /* no answer by then: unknown */
+#define GIVE_UP_US 5000000       /* no answer by then: unknown */
+#define HEALED_GIVE_UP_US 500000 /* likewise, once nothing is lost any more */
 
 enum told { TOLD_NOTHING, TOLD_DONE, TOLD_MAYBE, TOLD_NO };
 
@@ -245,7 +246,7 @@ static void act(uint64_t number, uint64_t b, void *p)
 	struct client *c = &clients[number];
 	world_at(1 + world_draw(2 * w.plan.write_every_us), act, number, 0, NULL);
 	if (c->op != OP_IDLE) {
-		if (w.now_us - c->began_us < GIVE_UP_US)
+		if (w.now_us - c->began_us < (w.healing ? HEALED_GIVE_UP_US : GIVE_UP_US))
 			return;
 		/* Its answer, if it ever comes, is for nobody. */
 		settle(c, TOLD_MAYBE, 0);
@@ -321,6 +322,8 @@ void client_check_end(void)
 {
 	struct arena a = { 0 };
 	for (int node = 0; node < w.plan.nodes; node++) {
+		if (!world_is_up(node) || !check_is_member(node))
+			continue;
 		struct store_txn *txn;
 		struct err e;
 		if (store_begin_read(fsm_store(w.nodes[node].node->fsm), &txn, &e) != 0)
@@ -335,6 +338,9 @@ void client_check_end(void)
 		store_abort(txn);
 	}
 	arena_fini(&a);
-	if (acked_count == 0)
-		world_fail("no write was acknowledged in the whole run: the plan tests nothing");
+}
+
+uint64_t client_acked(void)
+{
+	return acked_count;
 }

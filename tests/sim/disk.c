@@ -59,6 +59,7 @@ struct change {
 	struct change *next;
 	bool durable;
 	bool after_crash; /* done by a mute node: undone whatever the seed says */
+	bool dropped;     /* a sync failed: the kernel calls it clean, and no later sync writes it */
 	bool is_truncate;
 	off_t offset;
 	size_t len;
@@ -96,6 +97,7 @@ struct node_disk {
 	uint64_t crash_after; /* effects left; 0 = none planned */
 	uint64_t fail_left[2];
 	int fail_errnum[2];
+	uint64_t failures;
 	struct dir_change *dirs;
 	struct dir_change **dirs_last;
 };
@@ -151,12 +153,14 @@ static bool effect(int node)
 	return n->mute;
 }
 
-static bool fails(int node, enum disk_call call)
+/* A full disk refuses what makes a file longer, other failures whatever comes. */
+static bool fails(int node, enum disk_call call, bool grows)
 {
 	struct node_disk *n = &d.nodes[node];
-	if (n->mute || !n->fail_left[call])
+	if (n->mute || !n->fail_left[call] || (n->fail_errnum[call] == ENOSPC && !grows))
 		return false;
 	n->fail_left[call]--;
+	n->failures++;
 	errno = n->fail_errnum[call];
 	return true;
 }
@@ -179,6 +183,27 @@ static void forget_changes(struct file *f)
 	f->has_undurable = false;
 }
 
+/* What a sync makes durable: all but what an earlier one failed to write, and what lies on top of that: undoing goes
+ * through the list from its end, so nothing may be taken out of its middle. */
+static void sync_changes(struct file *f)
+{
+	const struct change *c = f->first;
+	while (c && !c->dropped)
+		c = c->next;
+	if (!c) {
+		forget_changes(f);
+		return;
+	}
+	for (struct change *at = f->first; at; at = at->next)
+		at->durable = at->durable || !at->dropped;
+}
+
+static void drop_changes(struct file *f)
+{
+	for (struct change *c = f->first; c; c = c->next)
+		c->dropped = c->dropped || !c->durable;
+}
+
 static void note_change(struct file *f, struct change *c)
 {
 	*f->last_next = c;
@@ -199,11 +224,27 @@ static off_t size_of(int fd)
 	return st.st_size;
 }
 
+/* What stands in a range now; the descriptor may be one for writing only. */
+static size_t read_old(int fd, void *out, size_t len, off_t offset)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	const int readable = real.open(path, O_RDONLY | O_CLOEXEC);
+	assert(readable >= 0);
+	const ssize_t got = pread(readable, out, len, offset);
+	assert(got >= 0);
+	real.close(readable);
+	return (size_t)got;
+}
+
 static ssize_t tracked_pwrite(int fd, const void *bytes, size_t len, off_t offset)
 {
 	struct file *f = d.by_fd[fd];
-	if (fails(f->node, DISK_WRITE))
-		return -1;
+	if (fails(f->node, DISK_WRITE, offset + (off_t)len > size_of(fd))) {
+		if (errno != ENOSPC || len < 2 || d.effects % 2)
+			return -1;
+		len /= 2; /* what fitted */
+	}
 	struct change *c = mem_zalloc(sizeof(*c));
 	c->after_crash = d.nodes[f->node].mute;
 	/* The effect at which the node dies is lost or kept like any other that was not synced. */
@@ -214,8 +255,7 @@ static ssize_t tracked_pwrite(int fd, const void *bytes, size_t len, off_t offse
 	c->old_size = size_of(fd);
 	c->new_size = c->old_size > offset + (off_t)len ? c->old_size : offset + (off_t)len;
 	c->old_bytes = mem_alloc(len + 1);
-	const ssize_t got = pread(fd, c->old_bytes, len, offset);
-	c->old_len = got > 0 ? (size_t)got : 0;
+	c->old_len = read_old(fd, c->old_bytes, len, offset);
 	c->new_bytes = mem_dup(bytes, len);
 	const ssize_t n = real.pwrite(fd, bytes, len, offset);
 	assert(n == (ssize_t)len); /* the machine's own disk is not what is tested */
@@ -287,7 +327,7 @@ int ftruncate(int fd, off_t size)
 	struct file *f = file_of_fd(fd);
 	if (!f)
 		return real.ftruncate(fd, size);
-	if (fails(f->node, DISK_WRITE))
+	if (fails(f->node, DISK_WRITE, size > size_of(fd)))
 		return -1;
 	struct change *c = mem_zalloc(sizeof(*c));
 	c->after_crash = d.nodes[f->node].mute;
@@ -299,8 +339,7 @@ int ftruncate(int fd, off_t size)
 		c->offset = size;
 		c->len = (size_t)(c->old_size - size);
 		c->old_bytes = mem_alloc(c->len);
-		const ssize_t got = pread(fd, c->old_bytes, c->len, size);
-		c->old_len = got > 0 ? (size_t)got : 0;
+		c->old_len = read_old(fd, c->old_bytes, c->len, size);
 	}
 	const int rc = real.ftruncate(fd, size);
 	assert(rc == 0);
@@ -363,15 +402,18 @@ static int tracked_sync(int fd, int (*sync)(int))
 	if (!f && !dir)
 		return sync(fd);
 	const int node = f ? f->node : node_of_path(dir);
-	if (fails(node, DISK_SYNC))
+	if (fails(node, DISK_SYNC, false)) {
+		if (f)
+			drop_changes(f);
 		return -1;
+	}
 	/* The sync at which the node dies did not happen: nobody heard that it had. */
 	if (effect(node))
 		return 0;
 	if (dir)
 		sync_directory(node, dir);
 	else
-		forget_changes(f);
+		sync_changes(f);
 	return 0; /* the real sync is left out: nothing here outlives the machine */
 }
 
@@ -705,6 +747,12 @@ static void crash_names(int node, enum disk_crash kind, struct rand *r)
 	n->dirs_last = &n->dirs;
 }
 
+static void come_alive(int node)
+{
+	d.nodes[node].mute = false;
+	d.nodes[node].crash_after = 0;
+}
+
 void disk_crash(int node, enum disk_crash kind, struct rand *r)
 {
 	char dir[PATH_MAX];
@@ -721,9 +769,21 @@ void disk_crash(int node, enum disk_crash kind, struct rand *r)
 			forget_changes(f);
 	}
 	crash_names(node, kind, r);
-	d.nodes[node].mute = false;
-	d.nodes[node].crash_after = 0;
-	memset(d.nodes[node].fail_left, 0, sizeof(d.nodes[node].fail_left));
+	come_alive(node);
+}
+
+void disk_wipe(int node)
+{
+	char command[PATH_MAX + 32];
+	for (struct file *f = d.files; f; f = f->next) {
+		if (f->node == node)
+			forget_changes(f);
+	}
+	crash_names(node, DISK_KILLED, NULL);
+	snprintf(command, sizeof(command), "find %s/n%c -mindepth 1 -delete", d.root, '1' + node);
+	const int rc = system(command);
+	assert(rc == 0);
+	come_alive(node);
 }
 
 /* ---- control ---- */
@@ -795,4 +855,9 @@ void disk_fail(int node, enum disk_call call, int errnum, uint64_t count)
 {
 	d.nodes[node].fail_errnum[call] = errnum;
 	d.nodes[node].fail_left[call] = count;
+}
+
+uint64_t disk_failures(int node)
+{
+	return d.nodes[node].failures;
 }

@@ -33,13 +33,18 @@ void disk_make_mute(int node); /* dies now, between two effects */
 enum disk_crash { DISK_KILLED, DISK_POWER_CUT };
 /* After the dead node's objects are gone: makes its files what they are for the next start. */
 void disk_crash(int node, enum disk_crash kind, struct rand *r);
+/* The dead node's disk is replaced by an empty one. */
+void disk_wipe(int node);
 /* Effects seen so far, all nodes: part of the trace hash. */
 uint64_t disk_effects(void);
 /* Writes of the node not yet durable: bytes. */
 uint64_t disk_unsynced(int node);
 
-/* The next `count` calls of the kind on files of this node fail so; "sync" covers fdatasync and fsync. */
+/* The next `count` calls of the kind on files of this node fail so (0: no longer, whatever was set before); "sync"
+ * covers fdatasync and fsync. ENOSPC fails only what makes a file longer, at times after the half that fitted. After a
+ * failed sync the writes before it may be lost in a power cut though later syncs succeed, as on Linux. */
 enum disk_call { DISK_WRITE, DISK_SYNC };
 void disk_fail(int node, enum disk_call call, int errnum, uint64_t count);
+uint64_t disk_failures(int node); /* calls that failed so, since the beginning */
 
 #endif /* SIM_DISK_H */

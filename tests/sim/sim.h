@@ -8,7 +8,8 @@
  *
  *   disk.c   the disk that forgets            net.c     links, delay, loss, partitions (links instead of src/net)
  *   clock.c  virtual time (instead of base/clock.c, rand_secure.c, store/bootid.c)
- *   world.c  events and the life of nodes     client.c  who writes and reads
+ *   world.c  events, the plan of a run        life.c    a node's start, turns and end
+ *   strike.c what befalls the cluster         client.c  who writes and reads
  *   check.c  the rules                        main.c    seeds, faults, what is printed
  */
 #ifndef SIM_SIM_H
@@ -28,20 +29,29 @@
 /* What the seed drew for this run. */
 struct sim_plan {
 	uint64_t seed;
-	int nodes;               /* 3..5 */
+	int initial;             /* servers that form the cluster: 3 or 5 */
+	int nodes;               /* with those that join later: 3..7 */
 	uint64_t safety_ms;      /* virtual length of the first phase */
 	uint32_t loss_per_mille; /* frames lost */
 	uint32_t dup_per_mille;  /* frames doubled */
 	uint64_t delay_max_us;   /* each frame's own: later ones may overtake */
 	uint64_t disk_max_us;    /* how long the log thread takes for a turn */
 	uint64_t apply_max_us;
-	uint64_t crash_every_ms; /* mean time between crashes; 0 = none */
-	uint64_t split_every_ms; /* mean time between partitions; 0 = none */
-	uint64_t pause_every_ms; /* mean time between pauses of a node; 0 = none */
-	uint32_t power_per_cent; /* of crashes: power cuts */
-	uint64_t write_every_us; /* mean time between writes of a client */
-	uint32_t append_bytes;   /* small ones split what would travel together; 0 = the default */
-	bool hunt_leaders;       /* strike at whoever was just elected */
+	int slow_node; /* whose threads take ten times as long; -1 = none */
+	/* Mean times between strikes of a kind; 0 = none. */
+	uint64_t crash_every_ms;
+	uint64_t split_every_ms;
+	uint64_t pause_every_ms;
+	uint64_t restart_every_ms;  /* in good order */
+	uint64_t break_every_ms;    /* a disk is full, or its writes or syncs fail */
+	uint64_t hang_every_ms;     /* a call of a log thread does not come back for seconds */
+	uint64_t transfer_every_ms; /* of leadership */
+	uint64_t change_every_ms;   /* of the configuration */
+	uint64_t wipe_every_ms;     /* a server comes back with an empty disk */
+	uint32_t power_per_cent;    /* of crashes: power cuts */
+	uint64_t write_every_us;    /* mean time between writes of a client */
+	uint32_t append_bytes;      /* small ones split what would travel together; 0 = the default */
+	bool hunt_leaders;          /* strike at whoever was just elected */
 };
 
 struct sim_node {
@@ -57,6 +67,10 @@ struct sim_node {
 	uint64_t run;           /* starts: old events of an earlier run are stale */
 	uint64_t turn_at_us[3]; /* when a turn is scheduled: consensus, log, apply; 0 = not */
 	uint64_t paused_until_us;
+	uint64_t hung_until_us; /* its log thread */
+	bool leaving;           /* was asked to end */
+	bool ending;            /* and will */
+	bool wipe;              /* its disk is replaced before it starts again */
 	int64_t wall_skew_ms;
 };
 
@@ -68,6 +82,7 @@ struct sim_world {
 	int current;                            /* whose code runs; -1 = the world's own */
 	bool healing;                           /* second phase: no more faults */
 	bool cut[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames from row to column are lost */
+	uint64_t removal_term;                  /* in which a voter was last to go */
 	uint64_t trace_hash;                    /* over everything that happened, in order */
 	bool verbose;                           /* print the trace */
 	bool failed;
@@ -79,17 +94,30 @@ extern struct sim_world w;
 /* ---- world.c ---- */
 
 void world_run(uint64_t seed, bool verbose);
-bool world_is_up(int node);
 /* One line of the trace: hashed always, printed when verbose. */
 void world_trace(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* A rule is broken: the run ends with this sentence. Does not return to the event. */
 _Noreturn void world_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 uint64_t world_draw(uint64_t n); /* uniform in 0..n-1 */
-void world_on_leader(int node);  /* a new leader was seen */
+struct sim_node *world_find(const char *name);
 
 /* Events: `run` is called at now + delay_us with these arguments. */
 typedef void (*world_event)(uint64_t a, uint64_t b, void *p);
 void world_at(uint64_t delay_us, world_event run, uint64_t a, uint64_t b, void *p);
+
+/* ---- life.c ---- */
+
+bool world_is_up(int node);
+void life_start_later(int node, uint64_t delay_us);
+void life_end(int node); /* asks it to end in good order; it starts again later */
+void life_bury_dead(void);
+void life_schedule_woken(void);
+
+/* ---- strike.c ---- */
+
+void strike_start(void);
+void strike_heal(void);
+void strike_on_leader(int node); /* a new leader was seen */
 
 /* ---- net.c ---- */
 
@@ -103,17 +131,20 @@ void net_breathe(void);       /* after a change of cuts or lives: dials that can
 void client_start(void);
 void client_node_down(int node); /* what it had in hand is unknown now */
 void client_poll(int node);      /* completions after a turn of that node */
+uint64_t client_acked(void);     /* writes, so far */
 void client_check_end(void);     /* every acknowledged write is on every node; nothing refused is anywhere */
 
 /* ---- check.c ---- */
 
 void check_reset(void);
 void check_applied(int node, const struct entry *entries, size_t n);
-void check_node(int node);                   /* after each turn of its consensus thread */
-void check_digest(int node);                 /* after each turn of its apply thread */
-void check_logs(void);                       /* log matching over all pairs */
-bool check_converged(char *why, size_t cap); /* all nodes up, one leader, everything committed applied, equal digests */
-raft_index check_committed(void);            /* highest index that anybody applied */
+void check_node(int node);   /* after each turn of its consensus thread */
+void check_digest(int node); /* after each turn of its apply thread */
+void check_logs(void);       /* log matching over all pairs */
+/* One leader, every server of its configuration up and all committed applied there. */
+bool check_converged(char *why, size_t cap);
+bool check_is_member(int node);   /* of the leader's configuration, in the end */
+raft_index check_committed(void); /* highest index that anybody applied */
 
 /* ---- main.c ---- */
 

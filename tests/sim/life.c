@@ -1,0 +1,350 @@
+/* A node's life: it starts, its threads take turns, it rests in good order or dies, and it starts again. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "node/node_internal.h"
+#include "sim.h"
+
+#define POOL_EVERY_US 3000
+#define STOPPED_GRACE_US 500000 /* a node that cannot go on says so for a while before it ends */
+#define START_AGAIN_US 300000   /* after a start that a broken disk prevented */
+
+enum { TURN_CONSENSUS, TURN_LOG, TURN_APPLY, TURN_COUNT };
+
+bool world_is_up(int node)
+{
+	return w.nodes[node].node && !disk_is_mute(node);
+}
+
+static void start_node(uint64_t number, uint64_t run, void *p);
+static void turn(uint64_t number, uint64_t b, void *p);
+static void pool_tick(uint64_t number, uint64_t b, void *p);
+
+static void schedule(struct sim_node *s, int which, uint64_t at_us)
+{
+	if (s->turn_at_us[which] && s->turn_at_us[which] <= at_us)
+		return;
+	s->turn_at_us[which] = at_us;
+	world_at(at_us > w.now_us ? at_us - w.now_us : 0, turn, (uint64_t)s->number, (s->run << 2) | (uint64_t)which,
+	         NULL);
+}
+
+static struct wake *wake_of(struct sim_node *s, int which)
+{
+	switch (which) {
+	case TURN_CONSENSUS: return node_wake(s->node);
+	case TURN_LOG: return node_log_wake(s->node);
+	default: return node_apply_wake(s->node);
+	}
+}
+
+static uint64_t latency_us(const struct sim_node *s, int which)
+{
+	const uint64_t slow = !w.healing && s->number == w.plan.slow_node ? 10 : 1;
+	switch (which) {
+	case TURN_CONSENSUS: return slow * (5 + world_draw(100));
+	case TURN_LOG: return slow * (50 + world_draw(w.healing ? 500 : w.plan.disk_max_us + 1));
+	default: return slow * (20 + world_draw(w.healing ? 500 : w.plan.apply_max_us + 1));
+	}
+}
+
+/* Threads that were signalled since they went to sleep get their turn some time later. */
+void life_schedule_woken(void)
+{
+	for (int i = 0; i < w.plan.nodes; i++) {
+		struct sim_node *s = &w.nodes[i];
+		for (int k = 0; s->node && k < TURN_COUNT; k++) {
+			struct wake *wake = wake_of(s, k);
+			if (atomic_load(&wake->asleep))
+				continue;
+			wake_clear(wake);
+			wake_prepare(wake);
+			schedule(s, k, w.now_us + latency_us(s, k));
+		}
+	}
+}
+
+/* ---- the end of a process ---- */
+
+static void free_objects(struct sim_node *s)
+{
+	client_node_down(s->number);
+	pool_close(s->pool);
+	while (pool_turn(s->pool))
+		; /* jobs end before what they work for; what a dead node writes is undone with the rest */
+	node_close(s->node);
+	net_peers_free(s->net);
+	pool_free(s->pool);
+	s->node = NULL;
+	s->net = NULL;
+	s->pool = NULL;
+	s->leaving = false;
+	s->run++;
+	memset(s->turn_at_us, 0, sizeof(s->turn_at_us));
+	net_node_down(s->number);
+}
+
+/* The disk of a node that is down becomes what the next start finds. */
+static void settle_disk(struct sim_node *s, enum disk_crash kind)
+{
+	if (s->wipe)
+		disk_wipe(s->number);
+	else
+		disk_crash(s->number, kind, &w.rand);
+	s->wipe = false;
+	s->boots += kind == DISK_POWER_CUT;
+}
+
+static enum disk_crash draw_crash(struct sim_node *s)
+{
+	const bool power = world_draw(100) < w.plan.power_per_cent;
+	world_trace("crash %s %s", s->name, power ? "power" : "kill");
+	return power ? DISK_POWER_CUT : DISK_KILLED;
+}
+
+/* The dead process' objects go, then the disk forgets what the seed takes; some time later it starts again. */
+static void bury(struct sim_node *s)
+{
+	const enum disk_crash kind = draw_crash(s);
+	disk_make_mute(s->number);
+	w.current = s->number;
+	free_objects(s);
+	w.current = -1;
+	settle_disk(s, kind);
+	life_start_later(s->number, 50000 + world_draw(w.healing ? 100000 : 2000000));
+}
+
+/* As the daemon ends: log and apply work their queues off, the database is marked clean. The power may go afterwards.
+ */
+static void rest(struct sim_node *s)
+{
+	world_trace("rest %s", s->name);
+	w.current = s->number;
+	while (node_log_turn(s->node) && !disk_is_mute(s->number))
+		;
+	while (node_apply_turn(s->node) && !disk_is_mute(s->number))
+		;
+	if (disk_is_mute(s->number))
+		return; /* died on the way: it is buried instead */
+	free_objects(s);
+	w.current = -1;
+	if (disk_is_mute(s->number) || world_draw(4) == 0)
+		settle_disk(s, draw_crash(s));
+	life_start_later(s->number, 50000 + world_draw(w.healing ? 100000 : 1000000));
+}
+
+void life_bury_dead(void)
+{
+	for (int i = 0; i < w.plan.nodes; i++) {
+		struct sim_node *s = &w.nodes[i];
+		if (s->node && disk_is_mute(i))
+			bury(s);
+	}
+}
+
+static void rest_later(uint64_t number, uint64_t run, void *p)
+{
+	(void)p;
+	struct sim_node *s = &w.nodes[number];
+	if (s->node && s->run == run && !disk_is_mute((int)number))
+		rest(s);
+}
+
+/* The daemon's main thread: looks whether the node was drained, or can no longer go on. */
+static void look_for_end(struct sim_node *s)
+{
+	const bool stopped = s->node->stopped[0] != '\0';
+	if (s->ending || (!stopped && !(s->leaving && node_is_drained(s->node))))
+		return;
+	if (stopped)
+		world_trace("stopped %s: %s", s->name, s->node->stopped);
+	s->ending = true;
+	world_at(stopped ? STOPPED_GRACE_US : 1, rest_later, (uint64_t)s->number, s->run, NULL);
+}
+
+/* ---- turns ---- */
+
+static void consensus_turn(struct sim_node *s)
+{
+	const uint64_t next_ms = node_turn(s->node, clock_mono_ms());
+	if (disk_is_mute(s->number))
+		return;
+	check_node(s->number);
+	look_for_end(s);
+	if (next_ms == UINT64_MAX)
+		return;
+	const uint64_t now_ms = clock_mono_ms();
+	const uint64_t wait_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+	schedule(s, TURN_CONSENSUS, w.now_us + (wait_ms > 60000 ? 60000 : wait_ms) * 1000 + world_draw(500));
+}
+
+/* Several turns in a row, as a busy thread does. True: it was stopped with work left. */
+static bool turns_of(struct sim_node *s, bool (*one)(struct node *n))
+{
+	while (one(s->node)) {
+		if (world_draw(4) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void run_turn(struct sim_node *s, int which)
+{
+	struct wake *wake = wake_of(s, which);
+	bool more = false;
+	wake_clear(wake);
+	switch (which) {
+	case TURN_CONSENSUS: consensus_turn(s); break;
+	case TURN_LOG: more = turns_of(s, node_log_turn); break;
+	default:
+		more = turns_of(s, node_apply_turn);
+		if (!disk_is_mute(s->number))
+			check_digest(s->number);
+		break;
+	}
+	wake_prepare(wake);
+	if (more)
+		wake_signal(wake);
+}
+
+/* Until when this thread stands still: the whole process, or a call of the log thread that hangs in the kernel. */
+static uint64_t held_until_us(const struct sim_node *s, int which)
+{
+	return which == TURN_LOG && s->hung_until_us > s->paused_until_us ? s->hung_until_us : s->paused_until_us;
+}
+
+static void turn(uint64_t number, uint64_t b, void *p)
+{
+	(void)p;
+	struct sim_node *s = &w.nodes[number];
+	const int which = (int)(b & 3);
+	if (!s->node || s->run != b >> 2 || s->turn_at_us[which] != w.now_us)
+		return;
+	s->turn_at_us[which] = 0;
+	if (w.now_us < held_until_us(s, which)) {
+		schedule(s, which, held_until_us(s, which) + latency_us(s, which));
+		return;
+	}
+	w.current = s->number;
+	run_turn(s, which);
+	if (!disk_is_mute(s->number))
+		client_poll(s->number);
+}
+
+static void pool_tick(uint64_t number, uint64_t b, void *p)
+{
+	(void)p;
+	struct sim_node *s = &w.nodes[number];
+	if (!s->node || s->run != b)
+		return;
+	world_at(POOL_EVERY_US + world_draw(POOL_EVERY_US), pool_tick, number, b, NULL);
+	if (w.now_us < s->paused_until_us)
+		return;
+	w.current = s->number;
+	pool_turn(s->pool);
+}
+
+/* ---- starting ---- */
+
+static const struct node_peer_addr *peer_list(void)
+{
+	static struct node_peer_addr peers[SIM_NODES_MAX];
+	for (int i = 0; i < w.plan.initial; i++) {
+		snprintf(peers[i].name, sizeof(peers[i].name), "%s", w.nodes[i].name);
+		snprintf(peers[i].addr, sizeof(peers[i].addr), "%s", w.nodes[i].addr);
+	}
+	return peers;
+}
+
+static int open_node(struct sim_node *s, struct err *e)
+{
+	const char *join[SIM_NODES_MAX];
+	const bool joins = s->number >= w.plan.initial;
+	for (int i = 0; i < w.plan.initial; i++)
+		join[i] = w.nodes[i].addr;
+	const struct node_options o = {
+		.id = s->name,
+		.data_dir = s->dir,
+		.http_addr = s->addr,
+		.cluster_addr = s->addr,
+		.peers = peer_list(),
+		.peer_count = joins ? 0 : (size_t)w.plan.initial,
+		.join = join,
+		.join_count = joins ? (size_t)w.plan.initial : 0,
+		.own_partitions = true,
+		.build = "sim",
+		.max_entry_type = 64,
+		.heartbeat_ms = 100,
+		.election_ms = 500,
+		.member_heartbeat_ms = 5000,
+		.snapshot_entries = 1000000,
+		.snapshot_interval_s = 120,
+		.snapshots_kept = 2,
+		.map_gib = 1,
+		.segment_bytes = 64 << 10,
+		.append_bytes = w.plan.append_bytes,
+		.seed = 1 + world_draw(UINT64_MAX - 1),
+		.pool = s->pool,
+	};
+	return node_open(&o, &s->node, e);
+}
+
+/* A broken disk, or a crash on the way. */
+static void start_failed(struct sim_node *s, const char *why)
+{
+	world_trace("no start %s: %s", s->name, why);
+	while (pool_turn(s->pool))
+		;
+	pool_free(s->pool);
+	s->pool = NULL;
+	if (disk_is_mute(s->number))
+		settle_disk(s, draw_crash(s));
+	life_start_later(s->number, START_AGAIN_US);
+}
+
+static void start_node(uint64_t number, uint64_t run, void *p)
+{
+	(void)p;
+	struct sim_node *s = &w.nodes[number];
+	if (s->node || s->run != run)
+		return;
+	w.current = s->number;
+	world_trace("start %s", s->name);
+	s->pool = pool_new();
+	s->ending = false;
+	const uint64_t failures = disk_failures(s->number);
+	struct err e;
+	if (open_node(s, &e) != 0) {
+		if (disk_failures(s->number) == failures && !disk_is_mute(s->number))
+			world_fail("%s does not start: %s", s->name, e.msg);
+		start_failed(s, e.msg);
+		return;
+	}
+	struct net_options net = { .pool = s->pool, .hooks = node_net_hooks(s->node) };
+	node_self_hello(s->node, &net.self);
+	s->net = net_peers_new(&net);
+	node_attach_net(s->node, s->net);
+	net_node_up(s->number);
+	for (int k = 0; k < TURN_COUNT; k++) {
+		wake_prepare(wake_of(s, k));
+		schedule(s, k, w.now_us + latency_us(s, k));
+	}
+	world_at(POOL_EVERY_US, pool_tick, number, s->run, NULL);
+}
+
+void life_start_later(int node, uint64_t delay_us)
+{
+	world_at(delay_us, start_node, (uint64_t)node, w.nodes[node].run, NULL);
+}
+
+void life_end(int node)
+{
+	struct sim_node *s = &w.nodes[node];
+	s->leaving = true;
+	node_begin_stop(s->node);
+}

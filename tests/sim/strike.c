@@ -146,7 +146,7 @@ static void hand_over(void)
 		return;
 	const char *to = world_draw(2) ? "" : any_node()->name;
 	world_trace("transfer %s to %s", s->name, to);
-	if (!node_ask_transfer(s->node, to, (struct node_reply_to){ 0 }))
+	if (!node_ask_transfer(s->node, to, world_draw(8) == 0, (struct node_reply_to){ 0 }))
 		world_trace("transfer not taken");
 }
 

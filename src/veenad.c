@@ -149,6 +149,7 @@ static int open_http(struct daemon *d, struct err *e)
 		.data_dir = c->data,
 		.build = embedded_version,
 		.max_entry_type = (uint32_t)c->max_entry_type,
+		.min_voters = (uint32_t)c->min_voters,
 		.secret = c->secret_len ? c->secret : NULL,
 		.secret_len = c->secret_len,
 		.thread_count = c->http_threads,

@@ -254,6 +254,7 @@ void http_call_start(struct http_call *c)
 	c->param_count = 0;
 	c->rq.grant = SVC_GRANT_ANY;
 	c->rq.topic = (struct str){ NULL, 0 };
+	c->rq.server = (struct str){ NULL, 0 };
 	c->rq.partition = -1;
 	c->rq.limit = SVC_LIMIT_DEFAULT;
 	c->rq.min_index = 0;

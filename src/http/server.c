@@ -68,6 +68,7 @@ int http_server_new(const struct http_options *o, struct http_server **out, stru
 	    .data_dir = o->data_dir,
 	    .build = o->build,
 	    .max_entry_type = o->max_entry_type,
+	    .min_voters = o->min_voters,
 	});
 	*out = s;
 	return 0;

@@ -33,6 +33,7 @@ struct http_options {
 	const char *data_dir; /* for the disk's figures in /v1/status */
 	const char *build;
 	uint32_t max_entry_type;
+	uint32_t min_voters; /* no removal takes the voters below this */
 	const uint8_t *secret; /* cluster secret for forward links; NULL = none */
 	size_t secret_len;
 	size_t thread_count;     /* how many threads will be made */

@@ -124,6 +124,13 @@ static const struct field move_complete_fields[] = {
 };
 const struct record_type move_complete_type = RECORD_TYPE("move complete", move_complete, move_complete_fields);
 
+static const struct field server_set_fields[] = {
+	FIELD(STR, server_set, id, "id", REQUIRED),
+	FIELD(STR, server_set, cluster_addr, "cluster_addr", OPTIONAL),
+	FIELD(OPT_BOOL, server_set, voter, "voter", 0),
+};
+const struct record_type server_set_type = RECORD_TYPE("server", server_set, server_set_fields);
+
 static const struct field leader_transfer_fields[] = {
 	FIELD(STR, leader_transfer, to, "to", OPTIONAL),
 };

@@ -311,6 +311,13 @@ struct move_complete {
 	struct opt_bool force;
 };
 
+/* What a server is to be in the Raft configuration. */
+struct server_set {
+	struct str id;
+	struct str cluster_addr; /* absent: as it is */
+	struct opt_bool voter;   /* default true */
+};
+
 struct leader_transfer {
 	struct str to; /* absent: any */
 };
@@ -319,5 +326,6 @@ extern const struct record_type topic_create_type, topic_alter_type, child_attac
 extern const struct record_type child_resume_type, child_skip_type, user_create_type, user_grants_type;
 extern const struct record_type user_password_type, remote_create_type, remote_patch_type, member_register_type;
 extern const struct record_type move_set_type, move_complete_type, leader_transfer_type;
+extern const struct record_type server_set_type;
 
 #endif /* MODEL_RECORDS_H */

@@ -45,21 +45,6 @@ bool svc_may_read_replica(struct svc *s, const struct svc_request *rq, struct sv
 
 /* ---- min_index ---- */
 
-static struct svc_task *begin(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
-{
-	struct svc_task *t = svc_task_new(s);
-
-	if (!t) {
-		svc_fail_overloaded(s, done, arg);
-		return NULL;
-	}
-	t->rq = *rq;
-	t->done = done;
-	t->arg = arg;
-	t->since_ns = clock_mono_ns();
-	return t;
-}
-
 static void fail_behind(struct svc_task *t, raft_index want)
 {
 	struct svc_answer a = { 0 };
@@ -85,7 +70,7 @@ static void on_read_index(struct svc_task *t, enum svc_wake why)
 
 void svc_read_at(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
 {
-	struct svc_task *t = begin(s, rq, done, arg);
+	struct svc_task *t = svc_task_begin(s, rq, done, arg);
 
 	if (!t)
 		return;
@@ -148,7 +133,7 @@ static void on_confirmed(struct svc_task *t, enum svc_wake why)
 
 void svc_confirm(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
 {
-	struct svc_task *t = begin(s, rq, done, arg);
+	struct svc_task *t = svc_task_begin(s, rq, done, arg);
 
 	if (!t)
 		return;

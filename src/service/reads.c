@@ -19,6 +19,7 @@ static const struct {
 	[SVC_TOPIC_ASSIGNMENT] = { svc_topic_assignment, true },
 	[SVC_ASSIGNMENT_LIST] = { svc_assignment_list, true },
 	[SVC_MEMBER_LIST] = { svc_member_list, true },
+	[SVC_SERVER_LIST] = { svc_server_list, true },
 	[SVC_STATUS] = { svc_status_get, false },
 	[SVC_METRICS] = { svc_metrics_get, false },
 };

@@ -18,6 +18,7 @@ struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
 	sh->data_dir = o->data_dir;
 	sh->build = o->build ? o->build : "unknown";
 	sh->max_entry_type = o->max_entry_type;
+	sh->min_voters = o->min_voters;
 	sh->started_ms = clock_mono_ms();
 	return sh;
 }
@@ -60,6 +61,7 @@ void svc_free(struct svc *s)
 		if (!t)
 			continue;
 		svc_write_drop(t);
+		node_change_unref(t->change);
 		arena_fini(&t->arena);
 		mem_free(t);
 	}
@@ -120,7 +122,7 @@ static void end_answer(struct svc *s, struct svc_answer *a)
 		buf_fini(&a->body);
 }
 
-void svc_fail_overloaded(struct svc *s, svc_done done, void *arg)
+static void fail_overloaded(struct svc *s, svc_done done, void *arg)
 {
 	struct svc_answer a = begin_answer(s);
 
@@ -128,6 +130,21 @@ void svc_fail_overloaded(struct svc *s, svc_done done, void *arg)
 	a.retry_after_s = 1;
 	done(arg, &a);
 	end_answer(s, &a);
+}
+
+struct svc_task *svc_task_begin(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
+{
+	struct svc_task *t = svc_task_new(s);
+
+	if (!t) {
+		fail_overloaded(s, done, arg);
+		return NULL;
+	}
+	t->rq = *rq;
+	t->done = done;
+	t->arg = arg;
+	t->since_ns = clock_mono_ns();
+	return t;
 }
 
 static void read_now(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
@@ -181,8 +198,11 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_CHILD_DETACH:
 	case SVC_SCHEMA_PUT:
 		if (!svc_write_run(s, rq, done, arg))
-			svc_fail_overloaded(s, done, arg);
+			fail_overloaded(s, done, arg);
 		return;
+	case SVC_SERVER_SET:
+	case SVC_SERVER_REMOVE:
+	case SVC_LEADER_TRANSFER: svc_cluster_run(s, rq, done, arg); return;
 	case SVC_BARRIER: svc_confirm(s, rq, done, arg); return;
 	default: break;
 	}

@@ -40,6 +40,10 @@ enum svc_op {
 	SVC_TOPIC_ASSIGNMENT, /* one partition */
 	SVC_ASSIGNMENT_LIST,
 	SVC_MEMBER_LIST,
+	SVC_SERVER_LIST,
+	SVC_SERVER_SET,
+	SVC_SERVER_REMOVE,
+	SVC_LEADER_TRANSFER,
 	SVC_STATUS,
 	SVC_BARRIER,
 	SVC_HEALTHZ,
@@ -83,6 +87,7 @@ struct svc_request {
 	/* path */
 	struct str topic;  /* decoded, unchecked; empty: the path has none */
 	struct str child;  /* the same, of a parent's child */
+	struct str server; /* its id; likewise */
 	int64_t partition; /* of the path or the query; -1: none given */
 	int64_t version;   /* of the path: a schema's; -1: none given */
 
@@ -125,6 +130,7 @@ struct svc_shared_options {
 	const char *data_dir;          /* for the disk's figures; borrowed */
 	const char *build;             /* borrowed */
 	uint32_t max_entry_type;       /* newest entry type this node claims */
+	uint32_t min_voters;           /* no removal or demotion takes the voters below this */
 	uint64_t member_dead_after_ms; /* only shown */
 };
 struct svc_shared *svc_shared_new(const struct svc_shared_options *o);

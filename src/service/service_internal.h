@@ -42,6 +42,7 @@ struct svc_shared {
 	struct fsm *fsm;
 	const char *data_dir, *build;
 	uint32_t max_entry_type;
+	uint32_t min_voters;
 	uint64_t started_ms;
 	struct svc_names names;
 	struct svc *threads[SVC_THREADS_MAX]; /* filled before the threads start */
@@ -90,7 +91,9 @@ struct svc_task {
 	void *arg;
 	uint64_t since_ns; /* of the stage being measured */
 	struct arena arena;
-	struct svc_write *write; /* writes: in the arena */
+	struct svc_write *write;    /* writes: in the arena */
+	struct node_change *change; /* changes of the configuration: one hold */
+	char to[RAFT_NAME_MAX + 1]; /* hand-overs: the named heir, or "" */
 };
 
 struct svc {
@@ -135,6 +138,11 @@ struct node_reply_to svc_task_reply_to(const struct svc_task *t);
 void svc_tasks_turn(struct svc *s, uint64_t now_ms);
 bool svc_tasks_prepare_sleep(struct svc *s, uint64_t *next_ms);
 
+/* ---- service.c ---- */
+
+/* A task for this request; NULL: no slot is free, and `done` has heard it. */
+struct svc_task *svc_task_begin(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
+
 /* ---- reads.c ---- */
 
 void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_answer *a);
@@ -145,7 +153,6 @@ bool svc_may_read_replica(struct svc *s, const struct svc_request *rq, struct sv
 
 void svc_read_at(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* for min_index */
 void svc_confirm(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* strong reads, the barrier */
-void svc_fail_overloaded(struct svc *s, svc_done done, void *arg);                       /* no slot is free */
 
 /* Each fills `a` from what `txn` sees. Non-zero: ERR_* of the store. */
 int svc_topic_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
@@ -157,6 +164,7 @@ int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc
 int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_member_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_server_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 void svc_healthz(struct svc *s, struct svc_answer *a);
@@ -195,6 +203,10 @@ enum svc_precondition svc_etag_if_match(struct str field, const struct fsm_topic
 
 bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* false: no slot is free */
 void svc_write_drop(struct svc_task *t); /* lets go of what an unfinished write holds; accepts a task that is none */
+
+/* ---- cluster.c ---- */
+
+void svc_cluster_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
 
 /* Status, code and sentence of an enum fsm_refusal. */
 void svc_fail_refusal(struct svc_answer *a, int refusal, const char *hint, raft_index index);

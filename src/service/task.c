@@ -27,6 +27,7 @@ struct svc_task *svc_task_new(struct svc *s)
 	t->reached = NULL;
 	t->resume = NULL;
 	t->write = NULL;
+	t->change = NULL;
 	s->outstanding++;
 	return t;
 }

@@ -55,7 +55,11 @@ function Node:argv(extra)
 	local function add(list)
 		for _, word in ipairs(list or {}) do argv[#argv + 1] = word end
 	end
-	if self.cluster.peers then add { "--peers", self.cluster.peers } end
+	if self.joiner then
+		add { "--join", self.cluster.join }
+	elseif self.cluster.peers then
+		add { "--peers", self.cluster.peers }
+	end
 	add(self.cluster.flags)
 	add(self.flags)
 	add(extra)
@@ -151,6 +155,7 @@ end
 function Node:get(target, want, headers) return ask(self, "GET", target, nil, want, headers) end
 function Node:post(target, body, want, headers) return ask(self, "POST", target, body, want, headers) end
 function Node:patch(target, body, want, headers) return ask(self, "PATCH", target, body, want, headers) end
+function Node:cluster_addr() return "127.0.0.1:" .. self.cluster_port end
 function Node:delete(target, want, headers) return ask(self, "DELETE", target, nil, want, headers) end
 
 function Node:status()
@@ -188,10 +193,12 @@ end
 local Cluster = {}
 Cluster.__index = Cluster
 
--- options: nodes (count, default 3), flags (list for every node), alone (true: --bootstrap instead of --peers), dir
--- (where its folder is made; the temporary directory).
+-- options: nodes (count, default 3), joiners (further nodes that are started by the test and come in by --join), flags
+-- (list for every node), alone (true: --bootstrap instead of --peers), dir (where its folder is made; the temporary
+-- directory).
 function harness.new(options)
-	local count = options.nodes or 3
+	local members = options.nodes or 3
+	local count = members + (options.joiners or 0)
 	local ports = proc.free_ports(2 * count)
 	local c = setmetatable({ nodes = {}, flags = options.flags, extra_pids = {},
 		dir = assert(proc.mkdtemp((options.dir or os.getenv("TMPDIR") or "/tmp") .. "/veena-cluster-")) }, Cluster)
@@ -202,8 +209,13 @@ function harness.new(options)
 			id = id, cluster = c, http_port = ports[2 * i - 1], cluster_port = ports[2 * i],
 			data = c.dir .. "/" .. id, log_path = c.dir .. "/" .. id .. ".log",
 		}, Node)
-		peers[i] = id .. "@127.0.0.1:" .. c.nodes[i].cluster_port
+		if i <= members then
+			peers[i] = id .. "@127.0.0.1:" .. c.nodes[i].cluster_port
+		else
+			c.nodes[i].joiner = true
+		end
 	end
+	c.join = table.concat(peers, ","):gsub("n%d+@", "")
 	if options.alone then
 		c.flags = { "--bootstrap", table.unpack(options.flags or {}) }
 	else
@@ -213,9 +225,20 @@ function harness.new(options)
 end
 
 function Cluster:start()
-	for _, node in ipairs(self.nodes) do node:start() end
-	for _, node in ipairs(self.nodes) do node:wait_ready() end
+	for _, node in ipairs(self.nodes) do
+		if not node.joiner then node:start() end
+	end
+	for _, node in ipairs(self.nodes) do
+		if not node.joiner then node:wait_ready() end
+	end
 	return self
+end
+
+-- The row of GET /v1/cluster/servers that the leader shows for a server; nil while it has none.
+function Cluster:server(id)
+	for _, row in ipairs(self:leader():get("/v1/cluster/servers", 200).json) do
+		if row.id == id then return row end
+	end
 end
 
 -- The node that all running nodes call their leader.

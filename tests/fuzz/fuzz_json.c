@@ -15,7 +15,7 @@ static const struct record_type *const types[] = {
 	&remote_type,       &remote_keys_type,   &member_extra_type,    &topic_create_type,   &topic_alter_type,
 	&child_attach_type, &child_pause_type,   &child_resume_type,    &child_skip_type,     &user_create_type,
 	&user_grants_type,  &user_password_type, &remote_create_type,   &remote_patch_type,   &member_register_type,
-	&move_set_type,     &move_complete_type, &leader_transfer_type,
+	&move_set_type,     &move_complete_type, &leader_transfer_type, &server_set_type,
 };
 
 static struct str text_of(const struct buf *b)

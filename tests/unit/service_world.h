@@ -56,6 +56,11 @@ struct node {
 	raft_index index; /* of the last entry applied */
 	struct node_proposal proposals[WORLD_QUEUE];
 	size_t proposal_count;
+	struct node_change *change; /* the one asked for; one hold */
+	char heir[RAFT_NAME_MAX + 1];
+	bool transfer_asked, transfer_dry;
+	struct node_reply_to transfer;
+	enum node_fault fault; /* of every learner */
 	struct node_reply_to reads[WORLD_QUEUE];
 	size_t read_count;
 	bool queue_full; /* node_propose and node_ask_read answer false */
@@ -127,6 +132,49 @@ bool node_propose(struct node *n, const struct node_proposal *p)
 	assert_true(n->proposal_count < WORLD_QUEUE);
 	n->proposals[n->proposal_count++] = *p;
 	return true;
+}
+
+struct node_change *node_change_new(void)
+{
+	struct node_change *c = mem_zalloc(sizeof(*c));
+
+	c->refs = 1;
+	return c;
+}
+
+void node_change_unref(struct node_change *c)
+{
+	if (c && --c->refs == 0)
+		mem_free(c);
+}
+
+bool node_ask_change(struct node *n, struct node_change *c)
+{
+	if (n->queue_full)
+		return false;
+	assert_null(n->change);
+	c->refs++;
+	n->change = c;
+	return true;
+}
+
+bool node_ask_transfer(struct node *n, const char *to, bool dry_run, struct node_reply_to reply)
+{
+	if (n->queue_full)
+		return false;
+	assert_false(n->transfer_asked);
+	n->transfer_asked = true;
+	n->transfer_dry = dry_run;
+	n->transfer = reply;
+	snprintf(n->heir, sizeof(n->heir), "%s", to);
+	return true;
+}
+
+enum node_fault node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap)
+{
+	(void)now_ms;
+	snprintf(why, cap, "%s", world.fault == NODE_FAULT_NONE ? "" : "it is 9 entries behind");
+	return s->conf.servers[at].voter ? NODE_FAULT_NONE : world.fault;
 }
 
 bool node_ask_read(struct node *n, struct node_reply_to reply)
@@ -221,6 +269,27 @@ static UNUSED void answer_read(int code, raft_index index)
 	memmove(&world.reads[0], &world.reads[1], (world.read_count - 1) * sizeof(world.reads[0]));
 	world.read_count--;
 	complete(&to, code, index, 0);
+	turn();
+}
+
+/* The change asked for comes to its end. */
+static UNUSED void answer_change(int code, raft_index index, const char *why)
+{
+	struct node_change *c = world.change;
+
+	assert_non_null(c);
+	world.change = NULL;
+	snprintf(c->why, sizeof(c->why), "%s", why);
+	complete(&c->reply, code, index, 0);
+	node_change_unref(c);
+	turn();
+}
+
+static UNUSED void answer_transfer(int code, uint64_t detail)
+{
+	assert_true(world.transfer_asked);
+	world.transfer_asked = false;
+	complete(&world.transfer, code, 0, detail);
 	turn();
 }
 
@@ -412,6 +481,7 @@ static UNUSED void world_close(void)
 {
 	char command[96];
 
+	node_change_unref(world.change);
 	for (size_t i = 0; i < world.placement_count; i++)
 		svc_placement_unref(world.placements[i]);
 	for (size_t i = 0; i < world.proposal_count; i++)
@@ -427,7 +497,7 @@ static UNUSED int world_setup(void **state)
 	(void)state;
 	world_open();
 	world.shared = svc_shared_new(&(struct svc_shared_options){
-	    .node = &world, .data_dir = world.dir, .build = "test", .max_entry_type = COMMAND_MAX });
+	    .node = &world, .data_dir = world.dir, .build = "test", .max_entry_type = COMMAND_MAX, .min_voters = 3 });
 	for (int i = 0; i < 2; i++) {
 		wake_init(&world.wake[i]);
 		world.svc[i] = svc_new(world.shared, 16, &world.wake[i]);

@@ -16,9 +16,10 @@ static const struct record_type *const stored_types[] = {
 	&user_type,  &remote_type,     &remote_keys_type, &member_extra_type,
 };
 static const struct record_type *const body_types[] = {
-	&topic_create_type, &topic_alter_type,     &child_attach_type, &child_pause_type,   &child_resume_type,
-	&child_skip_type,   &user_create_type,     &user_grants_type,  &user_password_type, &remote_create_type,
-	&remote_patch_type, &member_register_type, &move_set_type,     &move_complete_type, &leader_transfer_type,
+	&topic_create_type,  &topic_alter_type,   &child_attach_type,    &child_pause_type,
+	&child_resume_type,  &child_skip_type,    &user_create_type,     &user_grants_type,
+	&user_password_type, &remote_create_type, &remote_patch_type,    &member_register_type,
+	&move_set_type,      &move_complete_type, &leader_transfer_type, &server_set_type,
 };
 
 /* Stored texts as Narad's Go structs are written: read and written again, they keep every byte. */

@@ -86,6 +86,7 @@ bool http_read_schema_version(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_list(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_partition(struct http_call *c, struct svc_answer *a);
 bool http_read_assignment_list(struct http_call *c, struct svc_answer *a);
+bool http_read_log(struct http_call *c, struct svc_answer *a);
 bool http_read_server(struct http_call *c, struct svc_answer *a);
 bool http_read_member_list(struct http_call *c, struct svc_answer *a);
 

@@ -40,6 +40,7 @@ const struct http_route http_routes[] = {
 	{ HTTP_VERB_DELETE, "/v1/cluster/servers/{id}", SVC_SERVER_REMOVE, SVC_GRANT_ADMIN, HTTP_WRITE, "dry_run",
 	  http_read_server },
 	{ HTTP_VERB_POST, "/v1/cluster/leader", SVC_LEADER_TRANSFER, SVC_GRANT_ADMIN, HTTP_WRITE, "dry_run", NULL },
+	{ HTTP_VERB_GET, "/v1/log", SVC_LOG, SVC_GRANT_ADMIN, HTTP_READ, "topic since limit", http_read_log },
 	{ HTTP_VERB_GET, "/v1/status", SVC_STATUS, SVC_GRANT_OBSERVE, HTTP_PLAIN, "", NULL },
 	{ HTTP_VERB_POST, "/v1/barrier", SVC_BARRIER, SVC_GRANT_ANY, HTTP_PLAIN, "", NULL },
 	{ HTTP_VERB_GET, "/healthz", SVC_HEALTHZ, SVC_GRANT_NONE, HTTP_PLAIN, "", NULL },

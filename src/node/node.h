@@ -112,8 +112,9 @@ MUST_CHECK bool node_propose(struct node *n, const struct node_proposal *p);
 /* A linearizable read index, batched; wait for applied >= index yourself. */
 MUST_CHECK bool node_ask_read(struct node *n, struct node_reply_to reply);
 /* Hands leadership over; to = "" picks one. Answered when that has come to its end: 0 (`detail` is the incarnation of
- * who leads now, 0 = not known yet); enum raft_heir, with the lag of RAFT_HEIR_BEHIND in `detail`; ERR_TIMEOUT: given up
- * after an election timeout, and this node leads on. ERR_STOPPED. `dry_run`: judged only; 0 with who would be asked. */
+ * who leads now, 0 = not known yet); enum raft_heir, with the lag of RAFT_HEIR_BEHIND in `detail`; ERR_TIMEOUT: given
+ * up after an election timeout, and this node leads on. ERR_STOPPED. `dry_run`: judged only; 0 with who would be asked.
+ */
 MUST_CHECK bool node_ask_transfer(struct node *n, const char *to, bool dry_run, struct node_reply_to reply);
 
 enum node_change_kind {
@@ -147,8 +148,8 @@ struct node_change {
 	bool voter;                   /* SERVER: a new one is added as learner and promoted once it keeps up */
 	uint32_t min_voters;          /* to be left by a removal or demotion */
 	/* the answer, whole before its completion is put */
-	bool added;    /* it was not in the configuration before */
-	bool changed;  /* false: all was as asked */
+	bool added;                /* it was not in the configuration before */
+	bool changed;              /* false: all was as asked */
 	struct raft_server server; /* as the configuration has it now; name "" = it does not */
 	char why[512];             /* of a refusal, for people */
 };
@@ -158,6 +159,28 @@ void node_change_unref(struct node_change *c);
  * ERR_NOT_LEADER, ERR_BUSY (too many at once, or no change before this one came to an end), ERR_STOPPED: nothing
  * happened. ERR_CLOSED: the outcome is unknown. False: the queue is full, and no hold was taken. */
 MUST_CHECK bool node_ask_change(struct node *n, struct node_change *c);
+
+#define NODE_HISTORY_ENTRIES 512
+
+/* A piece of this node's log, read on the work pool. Two holders, as struct node_change. */
+struct node_history {
+	_Atomic uint32_t refs;
+	struct node_reply_to reply;
+	raft_index lo;    /* 0 = from the first that is kept; the answer says which that is */
+	raft_index hi;    /* inclusive; ask for nothing that is not committed: it may be replaced */
+	size_t bytes_max; /* stop after so much payload, one entry at least */
+	/* the answer: entries lo.., maybe fewer than asked for */
+	raft_index first; /* of the log; 0 = it is empty */
+	size_t count;
+	struct entry entries[NODE_HISTORY_ENTRIES]; /* counts owned */
+	/* the node's own */
+	struct job job;
+	struct node *node;
+};
+struct node_history *node_history_new(void);
+void node_history_unref(struct node_history *h); /* accepts NULL */
+/* Answered with 0, ERR_NOTFOUND (lo is compacted away) or ERR_CORRUPT, ERR_IO. */
+void node_ask_history(struct node *n, struct node_history *h);
 
 /* ---- looking, from any thread ---- */
 

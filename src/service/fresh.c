@@ -64,6 +64,10 @@ static void on_read_index(struct svc_task *t, enum svc_wake why)
 		fail_behind(t, t->want);
 		return;
 	}
+	if (t->rq.op == SVC_LOG) {
+		svc_log_begin(t);
+		return;
+	}
 	svc_read_answer(t->svc, &t->rq, &a);
 	svc_task_answer(t, &a);
 }

@@ -62,6 +62,7 @@ void svc_free(struct svc *s)
 			continue;
 		svc_write_drop(t);
 		node_change_unref(t->change);
+		svc_log_drop(t);
 		arena_fini(&t->arena);
 		mem_free(t);
 	}
@@ -210,6 +211,8 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	if (rq->strong && svc_node_status(s, NULL)->configured)
 		svc_confirm(s, rq, done, arg);
 	else if (rq->min_index > svc_applied_index(s))
+		svc_read_at(s, rq, done, arg);
+	else if (rq->op == SVC_LOG)
 		svc_read_at(s, rq, done, arg);
 	else
 		read_now(s, rq, done, arg);

@@ -44,6 +44,7 @@ enum svc_op {
 	SVC_SERVER_SET,
 	SVC_SERVER_REMOVE,
 	SVC_LEADER_TRANSFER,
+	SVC_LOG,
 	SVC_STATUS,
 	SVC_BARRIER,
 	SVC_HEALTHZ,
@@ -102,6 +103,8 @@ struct svc_request {
 	bool has_max_age;
 	uint64_t max_age_ms; /* a read: 503 when the last contact with the leader is older */
 	bool dry_run;        /* a write: judge, change nothing */
+	bool has_since;
+	raft_index since; /* entries of the log behind this one */
 
 	struct str if_match, if_none_match; /* header fields as received; p NULL: none */
 	struct str body;                    /* as received */

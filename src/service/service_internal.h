@@ -70,6 +70,7 @@ enum svc_wake {
 };
 
 struct svc_write;
+struct svc_log;
 
 struct svc_task {
 	struct svc *svc;
@@ -91,9 +92,11 @@ struct svc_task {
 	void *arg;
 	uint64_t since_ns; /* of the stage being measured */
 	struct arena arena;
-	struct svc_write *write;    /* writes: in the arena */
-	struct node_change *change; /* changes of the configuration: one hold */
-	char to[RAFT_NAME_MAX + 1]; /* hand-overs: the named heir, or "" */
+	struct svc_write *write;      /* writes: in the arena */
+	struct node_change *change;   /* changes of the configuration: one hold */
+	struct node_history *history; /* reads of the log: one hold */
+	struct svc_log *log;          /* the same: in the arena */
+	char to[RAFT_NAME_MAX + 1];   /* hand-overs: the named heir, or "" */
 };
 
 struct svc {
@@ -203,6 +206,11 @@ enum svc_precondition svc_etag_if_match(struct str field, const struct fsm_topic
 
 bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* false: no slot is free */
 void svc_write_drop(struct svc_task *t); /* lets go of what an unfinished write holds; accepts a task that is none */
+
+/* ---- log.c ---- */
+
+void svc_log_begin(struct svc_task *t);
+void svc_log_drop(struct svc_task *t); /* lets go of what an unfinished one holds; accepts a task that is none */
 
 /* ---- cluster.c ---- */
 

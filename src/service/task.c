@@ -28,6 +28,8 @@ struct svc_task *svc_task_new(struct svc *s)
 	t->resume = NULL;
 	t->write = NULL;
 	t->change = NULL;
+	t->history = NULL;
+	t->log = NULL;
 	s->outstanding++;
 	return t;
 }

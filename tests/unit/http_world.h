@@ -111,6 +111,8 @@ static UNUSED void commit_waiting(void)
 		commit_one();
 	while (!rig.hold && world.read_count > 0)
 		answer_read(0, world.index);
+	while (world.history)
+		answer_history(0, NODE_HISTORY_ENTRIES);
 }
 
 static UNUSED void pump_once(void)

@@ -31,6 +31,7 @@
 #define UNUSED __attribute__((unused))
 #define S(text) STR_LIT(text)
 #define WORLD_QUEUE 64
+#define WORLD_LOG 1024
 
 /* What the tests look at in an answer, copied. */
 struct answered {
@@ -56,6 +57,9 @@ struct node {
 	raft_index index; /* of the last entry applied */
 	struct node_proposal proposals[WORLD_QUEUE];
 	size_t proposal_count;
+	struct entry log[WORLD_LOG]; /* what was applied, by index; counts owned */
+	raft_index log_first;        /* what is older is compacted away */
+	struct node_history *history;
 	struct node_change *change; /* the one asked for; one hold */
 	char heir[RAFT_NAME_MAX + 1];
 	bool transfer_asked, transfer_dry;
@@ -170,6 +174,30 @@ bool node_ask_transfer(struct node *n, const char *to, bool dry_run, struct node
 	return true;
 }
 
+struct node_history *node_history_new(void)
+{
+	struct node_history *h = mem_zalloc(sizeof(*h));
+
+	h->refs = 1;
+	return h;
+}
+
+void node_history_unref(struct node_history *h)
+{
+	if (!h || --h->refs > 0)
+		return;
+	for (size_t i = 0; i < h->count; i++)
+		entry_unref(&h->entries[i]);
+	mem_free(h);
+}
+
+void node_ask_history(struct node *n, struct node_history *h)
+{
+	assert_null(n->history);
+	h->refs++;
+	n->history = h;
+}
+
 enum node_fault node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap)
 {
 	(void)now_ms;
@@ -221,6 +249,9 @@ static UNUSED int apply_entry(struct slab *slab, uint64_t *command)
 	if (fsm_apply(world.fsm, &en, 1, &result, &e) != 0)
 		fail_msg("%s", e.msg);
 	world.index++;
+	assert_true(world.index < WORLD_LOG);
+	entry_ref(&en);
+	world.log[world.index] = en;
 	world.status.commit_index = world.status.last_index = world.index;
 	world.version++;
 	if (command)
@@ -290,6 +321,26 @@ static UNUSED void answer_transfer(int code, uint64_t detail)
 	assert_true(world.transfer_asked);
 	world.transfer_asked = false;
 	complete(&world.transfer, code, 0, detail);
+	turn();
+}
+
+/* The piece of the log that was asked for is read, at most `most` entries of it. */
+static UNUSED void answer_history(int code, size_t most)
+{
+	struct node_history *h = world.history;
+
+	assert_non_null(h);
+	world.history = NULL;
+	h->first = world.log_first;
+	h->lo = h->lo ? h->lo : h->first;
+	if (code == 0 && h->lo < h->first && h->lo <= h->hi)
+		code = ERR_NOTFOUND;
+	for (raft_index i = h->lo; code == 0 && i != 0 && i <= h->hi && h->count < most; i++) {
+		entry_ref(&world.log[i]);
+		h->entries[h->count++] = world.log[i];
+	}
+	complete(&h->reply, code, 0, 0);
+	node_history_unref(h);
 	turn();
 }
 
@@ -471,6 +522,7 @@ static UNUSED void world_open(void)
 	world.status.conf.servers[0] = (struct raft_server){ .id = 7, .voter = true, .name = "n1" };
 	world.caught_up = true;
 	world.version = 1;
+	world.log_first = 1;
 	lead(true);
 	add_member("n1", true);
 	lead(true);
@@ -482,6 +534,9 @@ static UNUSED void world_close(void)
 	char command[96];
 
 	node_change_unref(world.change);
+	node_history_unref(world.history);
+	for (size_t i = 0; i < WORLD_LOG; i++)
+		entry_unref(&world.log[i]);
 	for (size_t i = 0; i < world.placement_count; i++)
 		svc_placement_unref(world.placements[i]);
 	for (size_t i = 0; i < world.proposal_count; i++)

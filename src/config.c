@@ -200,6 +200,7 @@ int config_load(struct config *c, int argc, char *const *argv, char *const *env,
 void config_fini(struct config *c)
 {
 	explicit_bzero(c->secret, sizeof(c->secret));
+	explicit_bzero(c->admin_password, sizeof(c->admin_password));
 	arena_fini(&c->arena);
 }
 

@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "model/rules.h"
 #include "node/node.h"
 
 #define CONFIG_SECRET_MIN 16   /* bytes of a cluster secret */
@@ -44,6 +45,7 @@ struct config {
 	const char *advertise_http, *advertise_cluster; /* never NULL after config_load: what others are told */
 	struct config_list peer_texts, initial_members, join, tags;
 	const char *cluster_secret_file; /* NULL = none */
+	const char *admin_password_file; /* NULL = none */
 	const char *policy_dir;          /* NULL = none */
 	uint64_t sync;                   /* index into "log", "fsm" */
 	uint64_t log_level;              /* enum log_level */
@@ -58,7 +60,8 @@ struct config {
 	size_t peer_count;
 	const char *tags_json; /* an object */
 	uint8_t secret[CONFIG_SECRET_MAX];
-	size_t secret_len; /* 0 = none */
+	size_t secret_len;                     /* 0 = none */
+	char admin_password[PASSWORD_MAX + 2]; /* "" = none; room for the line end of its file */
 };
 
 /* Fills `c` (zeroed by the caller; config_fini also after a failure) from all layers and checks it. With help or

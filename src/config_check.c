@@ -170,11 +170,8 @@ static const char *remote_peer(const struct config *c)
 
 static int check_exposure(const struct config *c, struct err *e)
 {
-	if (c->auth)
-		return err_set(e, ERR_INVALID,
-		               "--auth on: this build does not have users; start it with --dev or --auth off");
 	const char *open = !is_loopback(c->http) ? "http" : !is_loopback(c->cluster) ? "cluster" : NULL;
-	if (open && !c->allow_insecure)
+	if (open && !c->auth && !c->allow_insecure)
 		return err_set(
 		    e, ERR_INVALID,
 		    "--%s %s with --auth off: whoever reaches it may change everything; bind 127.0.0.1, or add "
@@ -192,7 +189,10 @@ static int check_exposure(const struct config *c, struct err *e)
 static int read_secret(struct config *c, struct err *e)
 {
 	if (!c->cluster_secret_file) {
-		if (has_company(c) && (c->auth || remote_peer(c) || !is_loopback(c->cluster)))
+		/* Who may speak to the cluster port may do everything, so with auth on it is guarded as the other is.
+		 */
+		const bool is_guarded = c->auth && !is_loopback(c->cluster);
+		if (is_guarded || (has_company(c) && (c->auth || remote_peer(c) || !is_loopback(c->cluster))))
 			return err_set(e, ERR_INVALID,
 			               "--cluster-secret-file is missing: nodes beyond loopback prove to each "
 			               "other that they belong together; give all of them the same file");
@@ -208,6 +208,25 @@ static int read_secret(struct config *c, struct err *e)
 		return err_set(e, ERR_INVALID, "--cluster-secret-file: %s holds %zu bytes; a secret has %d to %d",
 		               c->cluster_secret_file, len, CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
 	c->secret_len = len;
+	return 0;
+}
+
+/* Without its line end, whatever it holds: a password of a file may be anything but empty. */
+static int read_admin_password(struct config *c, struct err *e)
+{
+	struct err why;
+	size_t len;
+	if (!c->admin_password_file)
+		return 0;
+	if (config_read_file(c->admin_password_file, c->admin_password, sizeof(c->admin_password) - 1, &len, &why))
+		return err_set(e, ERR_INVALID, "--admin-password-file: %s", why.msg);
+	if (len > 0 && c->admin_password[len - 1] == '\n')
+		len--;
+	c->admin_password[len] = '\0';
+	if (!rule_password((struct str){ c->admin_password, len }) || strlen(c->admin_password) != len)
+		return err_set(e, ERR_INVALID,
+		               "--admin-password-file: %s holds %zu bytes; a password has 1 to %d, none of them NUL",
+		               c->admin_password_file, len, PASSWORD_MAX);
 	return 0;
 }
 
@@ -334,6 +353,8 @@ int config_check(struct config *c, struct err *e)
 		rc = check_exposure(c, e);
 	if (!rc)
 		rc = read_secret(c, e);
+	if (!rc)
+		rc = read_admin_password(c, e);
 	if (!rc)
 		rc = announce(c, e);
 	if (!rc)

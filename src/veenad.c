@@ -150,6 +150,8 @@ static int open_http(struct daemon *d, struct err *e)
 		.build = embedded_version,
 		.max_entry_type = (uint32_t)c->max_entry_type,
 		.min_voters = (uint32_t)c->min_voters,
+		.auth = c->auth,
+		.admin_password = c->admin_password[0] ? c->admin_password : NULL,
 		.secret = c->secret_len ? c->secret : NULL,
 		.secret_len = c->secret_len,
 		.thread_count = c->http_threads,

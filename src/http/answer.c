@@ -125,6 +125,8 @@ static void put_rare_fields(struct buf *out, const struct svc_answer *a, const s
 
 	if (a->etag[0])
 		put_text_field(out, "ETag: ", a->etag);
+	if (a->status == 401)
+		buf_puts(out, "WWW-Authenticate: Basic realm=\"veena\"\r\n");
 	if (a->retry_after_s)
 		put_number_field(out, "Retry-After: ", a->retry_after_s);
 	if (a->not_applied)

@@ -1,6 +1,6 @@
 /* The path of every request: route, authenticate, content type, parameters, then the service - here or on the leader.
  *
- * What can be refused without any state is refused on the node the client spoke to, in this order: 404/405, 401, 415,
+ * What can be refused without the leader is refused on the node the client spoke to, in this order: 401, 404/405, 415,
  * 400 for headers and parameters. Bodies are read by the service, on the leader.
  */
 #include "http/call.h"
@@ -183,13 +183,10 @@ static bool read_dry_run(struct http_call *c, struct svc_answer *a)
 	return true;
 }
 
-static bool find_route(struct http_call *c, struct str path, struct svc_answer *a)
+static bool fail_no_route(const struct http_call *c, struct str path, struct svc_answer *a)
 {
 	char name[96];
 
-	http_route_find(c->verb, path, &c->match);
-	if (c->match.route)
-		return true;
 	shown(name, sizeof(name), path);
 	if (c->match.path_known) {
 		char allow[64];
@@ -203,15 +200,23 @@ static bool find_route(struct http_call *c, struct str path, struct svc_answer *
 	return false;
 }
 
+static void cut_target(const struct http_call *c, struct str *path, struct str *query)
+{
+	const char *mark = c->target.len ? memchr(c->target.p, '?', c->target.len) : NULL;
+
+	*path = (struct str){ c->target.p, mark ? (size_t)(mark - c->target.p) : c->target.len };
+	*query = mark ? (struct str){ mark + 1, c->target.len - path->len - 1 } : (struct str){ "", 0 };
+}
+
 /* Everything up to the service; false: `a` is the answer. */
 static bool prepare(struct http_call *c, struct svc_answer *a)
 {
-	const char *mark = c->target.len ? memchr(c->target.p, '?', c->target.len) : NULL;
-	struct str path = { c->target.p, mark ? (size_t)(mark - c->target.p) : c->target.len };
-	struct str query = mark ? (struct str){ mark + 1, c->target.len - path.len - 1 } : (struct str){ "", 0 };
+	struct str path, query;
 
-	if (!find_route(c, path, a))
-		return false;
+	cut_target(c, &path, &query);
+
+	if (!c->match.route)
+		return fail_no_route(c, path, a);
 	c->rq.op = c->match.route->op;
 	c->rq.grant = c->match.route->grant;
 	if (c->overloaded) {
@@ -244,17 +249,50 @@ void http_call_run(struct http_call *c)
 	svc_run(c->thread->svc, &c->rq, on_answer, c);
 }
 
-void http_call_start(struct http_call *c)
+static void go_on(struct http_call *c)
 {
 	struct svc_answer a = { 0 };
+
+	if (!prepare(c, &a)) {
+		finish_failed(c, &a);
+		return;
+	}
+	if (c->match.route->flags & HTTP_WRITE && !c->forwarded && !node_is_leader(c->thread->server->node)) {
+		http_forward_start(c);
+		return;
+	}
+	http_call_run(c);
+}
+
+static void on_authenticated(void *arg, const struct svc_principal *p, struct svc_answer *a)
+{
+	struct http_call *c = arg;
+
+	if (!p) {
+		http_call_finish(c, a);
+		return;
+	}
+	c->rq.principal = *p;
+	go_on(c);
+}
+
+/* What comes from another server was authenticated there, and is authorised here. */
+static bool needs_login(const struct http_call *c)
+{
+	return c->thread->server->o.auth && !c->forwarded &&
+	       !(c->match.route && c->match.route->grant == SVC_GRANT_NONE);
+}
+
+void http_call_start(struct http_call *c)
+{
+	struct str path, query;
 
 	c->started_ns = clock_mono_ns();
 	memset(&c->match, 0, sizeof(c->match));
 	memset(&c->fwd, 0, sizeof(c->fwd));
 	c->param_count = 0;
 	c->rq.grant = SVC_GRANT_ANY;
-	c->rq.topic = (struct str){ NULL, 0 };
-	c->rq.server = (struct str){ NULL, 0 };
+	c->rq.topic = c->rq.user = c->rq.server = (struct str){ NULL, 0 };
 	c->rq.partition = -1;
 	c->rq.limit = SVC_LIMIT_DEFAULT;
 	c->rq.min_index = 0;
@@ -267,15 +305,13 @@ void http_call_start(struct http_call *c)
 	c->rq.version = -1;
 	c->rq.if_match = c->fields[HTTP_FIELD_IF_MATCH];
 	c->rq.if_none_match = c->fields[HTTP_FIELD_IF_NONE_MATCH];
-	if (!prepare(c, &a)) {
-		finish_failed(c, &a);
-		return;
-	}
-	if (c->match.route->flags & HTTP_WRITE && !c->forwarded && !node_is_leader(c->thread->server->node)) {
-		http_forward_start(c);
-		return;
-	}
-	http_call_run(c);
+	cut_target(c, &path, &query);
+	http_route_find(c->verb, path, &c->match);
+	/* Before anything is said about the path: strangers learn nothing. */
+	if (needs_login(c))
+		svc_authenticate(c->thread->svc, c->fields[HTTP_FIELD_AUTHORIZATION], c->rq.peer, on_authenticated, c);
+	else
+		go_on(c);
 }
 
 /* ---- for the files of the resources ---- */

@@ -534,9 +534,10 @@ void http_conn_new(struct http_thread *t, int fd)
 	c->first = true;
 	c->call.thread = t;
 	c->call.finish = on_call_done;
-	c->call.rq.principal.anonymous = true;
-	c->call.rq.principal.root = true;
-	snprintf(c->call.rq.principal.name, sizeof(c->call.rq.principal.name), "anonymous");
+	if (!t->server->o.auth) {
+		c->call.rq.principal = (struct svc_principal){ .anonymous = true, .root = true };
+		snprintf(c->call.rq.principal.name, sizeof(c->call.rq.principal.name), "anonymous");
+	}
 	snprintf(c->call.rq.peer, sizeof(c->call.rq.peer), "%.*s", (int)sizeof(c->call.rq.peer) - 1, peer);
 	snprintf(c->call.rq.origin, sizeof(c->call.rq.origin), "%s", t->server->o.node_id);
 	ev_io_init(&c->io, on_io, fd, EV_READ);

@@ -69,6 +69,9 @@ int http_server_new(const struct http_options *o, struct http_server **out, stru
 	    .build = o->build,
 	    .max_entry_type = o->max_entry_type,
 	    .min_voters = o->min_voters,
+	    .auth = o->auth,
+	    .pool = o->pool,
+	    .admin_password = o->admin_password,
 	});
 	*out = s;
 	return 0;
@@ -477,6 +480,13 @@ void http_server_give_link(struct http_server *s, const struct net_hello *from, 
 	uint32_t n = atomic_fetch_add_explicit(&s->next_thread, 1, memory_order_relaxed);
 
 	snprintf(nl.from, sizeof(nl.from), "%s", from->name);
+	/* Who comes over a link is believed to have asked its client for a password: so it proves first, by the secret,
+	 * that it is a server. */
+	if (s->o.auth && !s->o.secret) {
+		log_warn("http.inbound", "peer=%s error=\"a server that proves nothing; the link is closed\"", nl.from);
+		close(fd);
+		return;
+	}
 	if (s->thread_count == 0 || !queue_put(s->threads[n % s->thread_count]->links, &nl))
 		close(fd);
 }

@@ -33,8 +33,10 @@ struct http_options {
 	const char *data_dir; /* for the disk's figures in /v1/status */
 	const char *build;
 	uint32_t max_entry_type;
-	uint32_t min_voters; /* no removal takes the voters below this */
-	const uint8_t *secret; /* cluster secret for forward links; NULL = none */
+	uint32_t min_voters;        /* no removal takes the voters below this */
+	bool auth;                  /* clients must say who they are */
+	const char *admin_password; /* of the root user, if this node makes it; NULL: a random one, logged once */
+	const uint8_t *secret;      /* cluster secret for forward links; NULL = none */
 	size_t secret_len;
 	size_t thread_count;     /* how many threads will be made */
 	size_t connections_max;  /* all threads together; 0 = http_default_connections() */

@@ -97,7 +97,7 @@ void http_wire_put_request(struct buf *out, const struct http_call *c)
 	mp_put_str(&w, str_of(c->rq.principal.name));
 	mp_put_bool(&w, c->rq.principal.anonymous);
 	mp_put_bool(&w, c->rq.principal.root);
-	mp_put_u64(&w, c->rq.principal.updated_at_ms);
+	mp_put_u64(&w, c->rq.principal.credential);
 	mp_put_str(&w, str_of(c->rq.peer));
 	mp_put_str(&w, str_of(c->rq.origin));
 	end_head(out, from);
@@ -128,7 +128,7 @@ int http_wire_get_request(const uint8_t *bytes, size_t len, struct http_call *c,
 	get_text(&r, c->rq.principal.name, sizeof(c->rq.principal.name));
 	c->rq.principal.anonymous = mp_read_bool(&r);
 	c->rq.principal.root = mp_read_bool(&r);
-	c->rq.principal.updated_at_ms = mp_read_u64(&r);
+	c->rq.principal.credential = mp_read_u64(&r);
 	get_text(&r, c->rq.peer, sizeof(c->rq.peer));
 	get_text(&r, c->rq.origin, sizeof(c->rq.origin));
 	if (c->rq.body.len > HTTP_BODY_MAX || c->target.len > HTTP_TARGET_MAX)

@@ -22,6 +22,7 @@
 
 static void end(struct svc_task *t, struct svc_answer *a)
 {
+	svc_audit(t, a);
 	node_change_unref(t->change);
 	t->change = NULL;
 	svc_task_answer(t, a);
@@ -133,13 +134,6 @@ static void end_would(struct json_writer *w)
 	json_end_object(w);
 }
 
-/* Who asked for it, for people who look afterwards: the configuration's own entries carry no name. */
-static void log_asked(const struct svc_task *t, const char *what, const char *id)
-{
-	log_info("cluster.asked", "what=%s id=%s actor=%s peer=%s through=%s", what, id,
-	         t->rq.principal.anonymous ? "anonymous" : t->rq.principal.name, t->rq.peer, t->rq.origin);
-}
-
 /* ---- servers: the answer ---- */
 
 static const struct {
@@ -241,8 +235,6 @@ static void ask_change(struct svc_task *t)
 {
 	struct node_change *c = t->change;
 
-	if (!t->rq.dry_run)
-		log_asked(t, c->kind == NODE_CHANGE_REMOVE ? "remove" : c->voter ? "voter" : "learner", c->id);
 	c->reply = svc_task_reply_to(t);
 	t->resume = on_changed;
 	if (!node_ask_change(t->svc->shared->node, c)) {
@@ -348,8 +340,6 @@ static void on_transferred(struct svc_task *t, enum svc_wake why)
 
 static void ask_transfer(struct svc_task *t)
 {
-	if (!t->rq.dry_run)
-		log_asked(t, "transfer", t->to[0] ? t->to : "any");
 	t->resume = on_transferred;
 	if (!node_ask_transfer(t->svc->shared->node, t->to, t->rq.dry_run, svc_task_reply_to(t))) {
 		fail_asked(t, ERR_FULL);
@@ -362,12 +352,17 @@ static void ask_transfer(struct svc_task *t)
 
 static void on_applied(struct svc_task *t, enum svc_wake why)
 {
+	struct svc_answer a = { 0 };
+
 	if (why != SVC_WAKE_REACHED) {
 		fail_503(t, "not_ready", "none",
 		         "this node did not apply what is committed in time; nothing was done, try again");
 		return;
 	}
-	if (t->change)
+	/* Of the state that was confirmed. */
+	if (!svc_task_may(t, &a))
+		end(t, &a);
+	else if (t->change)
 		ask_change(t);
 	else
 		ask_transfer(t);
@@ -462,10 +457,6 @@ static bool parse_transfer(struct svc_task *t, struct svc_answer *a)
 
 static bool parse(struct svc_task *t, struct svc_answer *a)
 {
-	if (!t->rq.principal.root) {
-		svc_fail_write(a, 403, "forbidden", "none", 0, "only an admin may change the cluster's servers");
-		return false;
-	}
 	if (t->rq.op == SVC_LEADER_TRANSFER)
 		return parse_transfer(t, a);
 	t->change = node_change_new();

@@ -426,8 +426,7 @@ void svc_log_begin(struct svc_task *t)
 	l->hi = svc_applied_index(t->svc);
 	if (t->rq.has_since)
 		l->at = t->rq.since < l->hi ? t->rq.since + 1 : l->hi + 1;
-	if (!t->rq.principal.root) {
-		svc_fail(&a, 403, "forbidden", NULL, "only an admin may read the log");
+	if (!svc_task_may(t, &a)) {
 		end(t, &a);
 		return;
 	}

@@ -154,7 +154,7 @@ static void put_store(struct buf *out, struct svc *s, const struct node_status *
 static const char *const stage_names[SVC_STAGE_END] = {
 	[SVC_STAGE_CHECK] = "check",     [SVC_STAGE_PLACE] = "place",     [SVC_STAGE_COMMIT] = "commit",
 	[SVC_STAGE_CONFIRM] = "confirm", [SVC_STAGE_FORWARD] = "forward", [SVC_STAGE_CATCHUP] = "catchup",
-	[SVC_STAGE_JUDGE] = "judge",     [SVC_STAGE_TOTAL] = "total",
+	[SVC_STAGE_JUDGE] = "judge",     [SVC_STAGE_HASH] = "hash",       [SVC_STAGE_TOTAL] = "total",
 };
 
 static uint64_t sum_bucket(const struct svc_shared *sh, size_t stage, size_t bucket)

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/service_internal.h"
+#include "model/records.h"
+#include "service/auth.h"
 
 typedef int (*read_fn)(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 
@@ -20,6 +21,8 @@ static const struct {
 	[SVC_ASSIGNMENT_LIST] = { svc_assignment_list, true },
 	[SVC_MEMBER_LIST] = { svc_member_list, true },
 	[SVC_SERVER_LIST] = { svc_server_list, true },
+	[SVC_USER_LIST] = { svc_user_list, true },
+	[SVC_USER_GET] = { svc_user_get, true },
 	[SVC_STATUS] = { svc_status_get, false },
 	[SVC_METRICS] = { svc_metrics_get, false },
 };
@@ -30,22 +33,46 @@ static void fail_not_ready(struct svc_answer *a, const char *why)
 	a->retry_after_s = 1;
 }
 
-/* With auth off everybody is root. The step stands here so that no read can be added without passing it. */
-static bool may_read(const struct svc_request *rq, struct svc_answer *a)
+/* A grant on its name, or being its owner. Of a topic that is not there the read itself speaks. */
+static int may_read_topic(struct svc *s, struct store_txn *txn, struct str name, bool *may)
 {
-	if (rq->grant == SVC_GRANT_NONE || rq->principal.root)
-		return true;
-	svc_fail(a, 403, "forbidden", NULL, "%s may not read this", rq->principal.name);
-	return false;
+	struct fsm_topic stored;
+	struct topic rec;
+	int rc;
+
+	*may = rights_may_any(s->rights, name);
+	if (*may)
+		return 0;
+	rc = fsm_get_topic(txn, name, &stored);
+	if (rc == 0)
+		rc = record_read_json(&topic_type, stored.record, &s->arena, &rec, NULL, NULL);
+	*may = rc == ERR_NOTFOUND || (rc == 0 && rights_may_manage(s->rights, rec.owner));
+	return rc == ERR_NOTFOUND ? 0 : rc;
+}
+
+/* The step stands before every read, so that none can be added without passing it. */
+static int may_read(struct svc *s, struct store_txn *txn, const struct svc_request *rq, bool *may, struct svc_answer *a)
+{
+	s->rights = &rights_of_all;
+	*may = true;
+	if (rq->grant == SVC_GRANT_NONE)
+		return 0;
+	int rc = auth_check(s, txn, rq, &s->rights, may, a);
+
+	if (rc != 0 || !*may || rq->grant != SVC_GRANT_READ)
+		return rc;
+	rc = may_read_topic(s, txn, rq->topic, may);
+	if (rc == 0 && !*may)
+		svc_fail(a, 403, "forbidden", NULL, "reading this topic needs a grant on its name, or to own it");
+	return rc;
 }
 
 void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_answer *a)
 {
 	struct store_txn *txn;
 	struct err e = { 0 };
+	bool may;
 
-	if (!may_read(rq, a))
-		return;
 	if (rq->op == SVC_HEALTHZ || rq->op == SVC_READYZ) {
 		if (rq->op == SVC_HEALTHZ)
 			svc_healthz(s, a);
@@ -61,7 +88,10 @@ void svc_read_answer(struct svc *s, const struct svc_request *rq, struct svc_ans
 	}
 	a->index = fsm_reader_index(&s->reader);
 	arena_reset(&s->arena);
-	int rc = reads[rq->op].read(s, txn, rq, a);
+	int rc = may_read(s, txn, rq, &may, a);
+
+	if (rc == 0 && may)
+		rc = reads[rq->op].read(s, txn, rq, a);
 
 	if (rc != 0) {
 		log_error("svc.read", "op=%d code=%s error=\"%s\"", (int)rq->op, err_name(rc),

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "service/service_internal.h"
+#include "service/auth.h"
 
 #define SCRATCH_KEEP (256u << 10) /* an answer's buffer that grew beyond this is given back */
 
@@ -20,11 +20,19 @@ struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
 	sh->max_entry_type = o->max_entry_type;
 	sh->min_voters = o->min_voters;
 	sh->started_ms = clock_mono_ms();
+	sh->admin_password = o->admin_password;
+	bcrypt_queue_init(&sh->bcrypt, o->pool);
+	if (o->auth)
+		sh->auth = auth_new(&sh->bcrypt);
 	return sh;
 }
 
 void svc_shared_free(struct svc_shared *sh)
 {
+	if (!sh)
+		return;
+	auth_free(sh->auth);
+	bcrypt_queue_fini(&sh->bcrypt);
 	mem_free(sh);
 }
 
@@ -44,6 +52,8 @@ struct svc *svc_new(struct svc_shared *sh, size_t slots, struct wake *wake)
 	s->completions = queue_new(slots, sizeof(struct node_completion), wake);
 	s->asked = queue_new(slots, sizeof(struct node_completion), wake);
 	fsm_reader_init(&s->reader, sh->fsm);
+	if (sh->auth)
+		s->known = auth_known_new(sh->auth);
 	s->watcher.wake = wake;
 	node_add_watcher(sh->node, &s->watcher);
 	sh->wakes[sh->thread_count] = wake;
@@ -69,6 +79,8 @@ void svc_free(struct svc *s)
 	/* Whoever lets a name go from here on finds nobody to wake. */
 	s->shared->wakes[s->number] = NULL;
 	fsm_reader_fini(&s->reader);
+	auth_known_free(s->known);
+	explicit_bzero(s->seed.password, sizeof(s->seed.password));
 	queue_free(s->completions);
 	queue_free(s->asked);
 	buf_fini(&s->scratch);
@@ -195,6 +207,10 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_TOPIC_CREATE:
 	case SVC_TOPIC_ALTER:
 	case SVC_TOPIC_DELETE:
+	case SVC_USER_CREATE:
+	case SVC_USER_DELETE:
+	case SVC_USER_GRANTS:
+	case SVC_USER_PASSWORD:
 	case SVC_CHILD_ATTACH:
 	case SVC_CHILD_DETACH:
 	case SVC_SCHEMA_PUT:
@@ -221,11 +237,13 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 void svc_turn(struct svc *s, uint64_t now_ms)
 {
 	svc_tasks_turn(s, now_ms);
+	svc_seed_turn(s, now_ms);
 }
 
 bool svc_prepare_sleep(struct svc *s, uint64_t *next_ms)
 {
 	fsm_read_end(&s->reader);
+	svc_seed_deadline(s, next_ms);
 	return svc_tasks_prepare_sleep(s, next_ms);
 }
 

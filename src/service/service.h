@@ -49,7 +49,14 @@ enum svc_op {
 	SVC_BARRIER,
 	SVC_HEALTHZ,
 	SVC_READYZ,
-	SVC_METRICS, /* the node's series only; the http floor adds its own */
+	SVC_USER_LIST,
+	SVC_USER_GET,
+	SVC_USER_CREATE,
+	SVC_USER_DELETE,
+	SVC_USER_GRANTS,
+	SVC_USER_PASSWORD,
+	SVC_USER_SEED, /* the service's own: the root user, made by the leader of a cluster without users */
+	SVC_METRICS,   /* the node's series only; the http floor adds its own */
 	SVC_OP_END,
 };
 
@@ -72,7 +79,9 @@ struct svc_principal {
 	char name[SVC_USER_MAX + 1];
 	bool anonymous;
 	bool root;
-	uint64_t updated_at_ms; /* of the credential that was checked; the leader compares it with its own record */
+	uint64_t credential; /* hash of the stored password hash that was checked; the leader compares it with its own
+	                      * record's. Not the record's time: that moves with grants too, and the request of a node
+	                      * that is a moment behind would be refused for nothing */
 };
 
 #define SVC_LIMIT_DEFAULT 100
@@ -89,6 +98,7 @@ struct svc_request {
 	struct str topic;  /* decoded, unchecked; empty: the path has none */
 	struct str child;  /* the same, of a parent's child */
 	struct str server; /* its id; likewise */
+	struct str user;   /* the same, a user's name */
 	int64_t partition; /* of the path or the query; -1: none given */
 	int64_t version;   /* of the path: a schema's; -1: none given */
 
@@ -135,6 +145,9 @@ struct svc_shared_options {
 	uint32_t max_entry_type;       /* newest entry type this node claims */
 	uint32_t min_voters;           /* no removal or demotion takes the voters below this */
 	uint64_t member_dead_after_ms; /* only shown */
+	bool auth;                     /* clients must say who they are */
+	struct pool *pool;             /* auth: bcrypt; borrowed */
+	const char *admin_password; /* auth: of the root user, should this node make it; NULL: a random one. Borrowed */
 };
 struct svc_shared *svc_shared_new(const struct svc_shared_options *o);
 void svc_shared_free(struct svc_shared *sh); /* after all svc_free; accepts NULL */
@@ -144,6 +157,12 @@ void svc_shared_free(struct svc_shared *sh); /* after all svc_free; accepts NULL
 struct svc *svc_new(struct svc_shared *sh, size_t slots, struct wake *wake);
 void svc_free(struct svc *s); /* outstanding operations are dropped without `done`; the node's threads have ended;
                                * accepts NULL */
+
+/* Who sends this request? `header` is its Authorization field (p NULL: none), `peer` the client's address. `done` once,
+ * maybe before this returns: `p` NULL means no, and `a` says why (401, 429, 503); both borrowed for the call. With auth
+ * on, before svc_run; header and peer are borrowed for the call only. */
+typedef void (*svc_auth_done)(void *arg, const struct svc_principal *p, struct svc_answer *a);
+void svc_authenticate(struct svc *s, struct str header, const char *peer, svc_auth_done done, void *arg);
 
 void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
 
@@ -175,6 +194,7 @@ enum svc_stage {
 	SVC_STAGE_CHECK,   /* parse, authorise, judge */
 	SVC_STAGE_PLACE,   /* waiting for the placement policy */
 	SVC_STAGE_JUDGE,   /* waiting for the schema policy */
+	SVC_STAGE_HASH,    /* waiting for bcrypt */
 	SVC_STAGE_COMMIT,  /* proposed until applied here */
 	SVC_STAGE_CONFIRM, /* read index of a refusal */
 	SVC_STAGE_FORWARD, /* follower: frame out until answer in */
@@ -182,6 +202,8 @@ enum svc_stage {
 	SVC_STAGE_TOTAL,
 	SVC_STAGE_END,
 };
+/* The audit line of a write that was forwarded and whose outcome is not known here. */
+void svc_audit_lost(const struct svc_request *rq, const struct svc_answer *a);
 void svc_note_stage(struct svc *s, enum svc_stage stage, uint64_t ns);
 
 #endif /* SERVICE_SERVICE_H */

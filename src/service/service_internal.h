@@ -20,6 +20,7 @@
 #include "fsm/reader.h"
 #include "fsm/topics.h"
 #include "model/json.h"
+#include "service/bcrypt.h"
 #include "service/hooks.h"
 #include "service/names.h"
 #include "service/service.h"
@@ -48,6 +49,9 @@ struct svc_shared {
 	struct svc *threads[SVC_THREADS_MAX]; /* filled before the threads start */
 	struct wake *wakes[SVC_THREADS_MAX];
 	size_t thread_count;
+	struct bcrypt_queue bcrypt;
+	struct auth *auth; /* NULL: auth is off */
+	const char *admin_password;
 	_Atomic bool caught_up_once; /* readyz: since start, seen by any thread */
 };
 
@@ -58,6 +62,7 @@ enum svc_task_state {
 	SVC_TASK_READ,      /* until the node answers with a read index */
 	SVC_TASK_NAME,      /* until the topic's name is free */
 	SVC_TASK_ASKED,     /* until the control plane answers a question of hooks.h */
+	SVC_TASK_EXPECTING, /* until the work pool answers */
 	SVC_TASK_PROPOSED,  /* until the node says what became of the entry */
 	SVC_TASK_ABANDONED, /* answered; only its completion is still to come */
 };
@@ -71,6 +76,10 @@ enum svc_wake {
 
 struct svc_write;
 struct svc_log;
+struct svc_login;
+struct auth;
+struct auth_known;
+struct rights;
 
 struct svc_task {
 	struct svc *svc;
@@ -97,6 +106,8 @@ struct svc_task {
 	struct node_history *history; /* reads of the log: one hold */
 	struct svc_log *log;          /* the same: in the arena */
 	char to[RAFT_NAME_MAX + 1];   /* hand-overs: the named heir, or "" */
+	struct svc_login *login;      /* logins: in the arena */
+	struct svc_task *login_next;  /* auth.c's own */
 };
 
 struct svc {
@@ -120,7 +131,14 @@ struct svc {
 	struct node_status status;
 	uint64_t status_version; /* of `status`, plus 1 */
 	struct svc_stage_stats stages[SVC_STAGE_END];
-	struct log_limit gate_log;
+	struct log_limit gate_log, login_log;
+	const struct rights *rights; /* of the read at hand */
+	struct auth_known *known;    /* auth on: the users this thread knows */
+	struct {                     /* auth on, the first thread: the root user of a cluster without users */
+		uint64_t again_ms;   /* monotonic time of the next look */
+		bool busy;
+		char password[40]; /* made here; "" = none */
+	} seed;
 };
 
 /* ---- task.c ---- */
@@ -137,6 +155,11 @@ void svc_task_wait_name(struct svc_task *t, struct str name, uint64_t timeout_ms
 void svc_task_give_name(struct svc_task *t); /* if it holds one */
 void svc_task_wait_asked(struct svc_task *t, uint64_t timeout_ms);
 void svc_task_wait_proposal(struct svc_task *t); /* node_propose took it: no time limit */
+/* A completion from another thread than the node's: expect it before it can come, wait for it, and put it there. What
+ * is expected and not waited for yet is not missed. */
+void svc_task_expect(struct svc_task *t);
+void svc_task_wait_expected(struct svc_task *t, uint64_t timeout_ms);
+void svc_task_complete(const struct svc_task *t, int code); /* any thread; from then on the task may be another's */
 struct node_reply_to svc_task_reply_to(const struct svc_task *t);
 void svc_tasks_turn(struct svc *s, uint64_t now_ms);
 bool svc_tasks_prepare_sleep(struct svc *s, uint64_t *next_ms);
@@ -169,6 +192,8 @@ int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_r
 int svc_member_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_server_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_user_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_user_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 void svc_healthz(struct svc *s, struct svc_answer *a);
 void svc_readyz(struct svc *s, struct svc_answer *a);
@@ -215,6 +240,20 @@ void svc_log_drop(struct svc_task *t); /* lets go of what an unfinished one hold
 /* ---- cluster.c ---- */
 
 void svc_cluster_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
+/* ---- auth.c ---- */
+
+/* For what is neither a write of write.c nor a read of reads.c: does who asks hold the grant of the route, as of now?
+ * False: `a` says why not. */
+bool svc_task_may(struct svc_task *t, struct svc_answer *a);
+
+/* ---- seed.c ---- */
+
+void svc_seed_turn(struct svc *s, uint64_t now_ms);
+void svc_seed_deadline(const struct svc *s, uint64_t *next_ms);
+
+/* ---- audit.c ---- */
+
+void svc_audit(const struct svc_task *t, const struct svc_answer *a); /* of a write, before it is answered */
 
 /* Status, code and sentence of an enum fsm_refusal. */
 void svc_fail_refusal(struct svc_answer *a, int refusal, const char *hint, raft_index index);

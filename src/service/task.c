@@ -30,6 +30,7 @@ struct svc_task *svc_task_new(struct svc *s)
 	t->change = NULL;
 	t->history = NULL;
 	t->log = NULL;
+	t->login = NULL;
 	s->outstanding++;
 	return t;
 }
@@ -74,6 +75,7 @@ void svc_task_release(struct svc_task *t)
 
 	unlink_waiting(t);
 	t->write = NULL;
+	t->login = NULL;
 	if (t->arena.used > ARENA_KEEP)
 		arena_fini(&t->arena);
 	else
@@ -161,6 +163,26 @@ void svc_task_wait_asked(struct svc_task *t, uint64_t timeout_ms)
 	link_waiting(t, SVC_TASK_ASKED, timeout_ms);
 }
 
+void svc_task_expect(struct svc_task *t)
+{
+	t->owed = true;
+}
+
+void svc_task_wait_expected(struct svc_task *t, uint64_t timeout_ms)
+{
+	assert(t->owed);
+	link_waiting(t, SVC_TASK_EXPECTING, timeout_ms);
+}
+
+void svc_task_complete(const struct svc_task *t, int code)
+{
+	const struct node_reply_to to = svc_task_reply_to(t);
+	const struct node_completion c = { .slot = to.slot, .generation = to.generation, .code = code };
+	const bool put = queue_put(to.queue, &c);
+
+	assert(put); /* a slot for each task */
+}
+
 void svc_task_wait_proposal(struct svc_task *t)
 {
 	assert(t->state == SVC_TASK_RUNNING);
@@ -183,7 +205,8 @@ static void take_completions(struct svc *s)
 		if (t->state == SVC_TASK_ABANDONED) {
 			t->state = SVC_TASK_FREE;
 			s->free_slots[s->free_count++] = t->slot;
-		} else if (t->state == SVC_TASK_READ || t->state == SVC_TASK_PROPOSED) {
+		} else if (t->state == SVC_TASK_READ || t->state == SVC_TASK_EXPECTING ||
+		           t->state == SVC_TASK_PROPOSED) {
 			t->completion = c;
 			resume(t, SVC_WAKE_COMPLETED);
 		}

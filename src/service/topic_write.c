@@ -89,12 +89,12 @@ static bool create_parse(struct svc_task *t, struct svc_answer *a)
 	return true;
 }
 
-/* With auth off everybody is root; the step stands where it will be needed. */
 static enum svc_verdict may_create(struct svc_task *t, struct svc_answer *a)
 {
-	if (t->rq.principal.root)
+	if (rights_may(t->write->rights, "create", t->write->body.create.name))
 		return SVC_VERDICT_OK;
-	svc_fail_write(a, 403, "forbidden", "none", 0, "create not allowed on this topic");
+	svc_fail_write(a, 403, "forbidden", "none", fsm_reader_index(&t->svc->reader),
+	               "create not allowed on this topic");
 	return SVC_VERDICT_REFUSED;
 }
 

@@ -3,6 +3,7 @@
 
 #include "model/records.h"
 #include "model/rules.h"
+#include "service/rights.h"
 #include "service/service_internal.h"
 
 #define SCAN_MAX 10000 /* topics looked at for one page when a filter lets few through */
@@ -147,12 +148,15 @@ static int passes(struct svc *s, struct store_txn *txn, const struct svc_request
 		if (!*yes)
 			return 0;
 	}
-	if (!rq->owner.p && !rq->role.p)
+	const bool is_granted = rights_may_any(s->rights, t->name);
+
+	if (is_granted && !rq->owner.p && !rq->role.p)
 		return 0;
 	rc = record_read_json(&topic_type, t->record, &s->arena, &rec, NULL, NULL);
 	if (rc != 0)
 		return rc;
-	*yes = (!rq->owner.p || str_eq(rec.owner, rq->owner)) &&
+	*yes = (is_granted || rights_may_manage(s->rights, rec.owner)) &&
+	       (!rq->owner.p || str_eq(rec.owner, rq->owner)) &&
 	       (!rq->role.p || str_eq(rec.role.len ? rec.role : STR_LIT(TOPIC_ROLE_STANDALONE), rq->role));
 	return 0;
 }
@@ -218,7 +222,7 @@ int svc_topic_list(struct svc *s, struct store_txn *txn, const struct svc_reques
 	static const enum fsm_domain domains[] = { FSM_DOMAIN_TOPICS, FSM_DOMAIN_USERS };
 
 	rc = 0;
-	if (svc_etag_list(txn, rq, domains, rq->principal.root ? 1 : 2, a, &rc) || rc != 0)
+	if (svc_etag_list(txn, rq, domains, s->rights->reads_all ? 1 : 2, a, &rc) || rc != 0)
 		return rc;
 	buf_puts(&a->body, "{\"topics\":[");
 	rc = fsm_topic_iter_open(&it, txn, prefix, after);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "service/auth.h"
 #include "store/store.h"
 
 static void write_check(struct svc_task *t);
@@ -26,12 +27,14 @@ void svc_write_drop(struct svc_task *t)
 		svc_placement_unref(t->write->placement);
 		t->write->placement = NULL;
 		svc_schema_drop(t);
+		svc_hash_drop(t);
 	}
 	svc_task_give_name(t);
 }
 
 static void write_answer(struct svc_task *t, struct svc_answer *a)
 {
+	svc_audit(t, a);
 	svc_write_drop(t);
 	svc_task_answer(t, a);
 }
@@ -167,9 +170,7 @@ enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn,
 
 enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *topic, struct svc_answer *a)
 {
-	const struct svc_principal *p = &t->rq.principal;
-
-	if (p->root || (topic->owner.len > 0 && str_is(topic->owner, p->name)))
+	if (rights_may_manage(t->write->rights, topic->owner))
 		return SVC_VERDICT_OK;
 	/* Whose the topic is depends on the state as much as whether it is there. */
 	svc_fail_write(a, 403, "forbidden", "none", fsm_reader_index(&t->svc->reader),
@@ -333,6 +334,30 @@ static void write_judge(struct svc_task *t)
 	svc_task_wait_asked(t, SVC_SCHEMA_WAIT_MS);
 }
 
+static void on_hashed(struct svc_task *t, enum svc_wake why)
+{
+	note_stage(t, SVC_STAGE_HASH);
+	if (why == SVC_WAKE_TIMEOUT) {
+		write_fail(t, 503, "overloaded", "none",
+		           "too many passwords wait to be hashed; nothing was done, try again");
+		return;
+	}
+	svc_hash_take(t);
+	write_check(t);
+}
+
+static void write_hash(struct svc_task *t)
+{
+	note_stage(t, SVC_STAGE_CHECK);
+	if (!svc_hash_begin(t)) {
+		write_fail(t, 503, "overloaded", "none",
+		           "too many passwords wait to be hashed; nothing was done, try again");
+		return;
+	}
+	t->resume = on_hashed;
+	svc_task_wait_expected(t, BCRYPT_WAIT_MS);
+}
+
 static void write_go_on(struct svc_task *t)
 {
 	struct svc_write *w = t->write;
@@ -360,6 +385,29 @@ static void on_term_applied(struct svc_task *t, enum svc_wake why)
 		return;
 	}
 	write_check(t);
+}
+
+/* Whoever asks is known here and holds what the route asks for: on the leader too, and again at each check. */
+static enum svc_verdict authorise(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	bool may;
+
+	w->rights = &rights_of_all;
+	if (t->rq.grant == SVC_GRANT_NONE) /* the service's own */
+		return SVC_VERDICT_OK;
+	*rc = auth_check(t->svc, txn, &t->rq, &w->rights, &may, a);
+	if (*rc != 0)
+		return SVC_VERDICT_FAILED;
+	a->index = may ? 0 : fsm_reader_index(&t->svc->reader);
+	return may ? SVC_VERDICT_OK : SVC_VERDICT_REFUSED;
+}
+
+static enum svc_verdict check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	enum svc_verdict v = authorise(t, txn, a, rc);
+
+	return v == SVC_VERDICT_OK ? t->write->kind->check(t, txn, a, rc) : v;
 }
 
 static void write_check(struct svc_task *t)
@@ -391,9 +439,10 @@ static void write_check(struct svc_task *t)
 	}
 	w->want_count = 0;
 	w->unplaced[0] = '\0';
-	switch (w->kind->check(t, txn, &a, &rc)) {
+	switch (check(t, txn, &a, &rc)) {
 	case SVC_VERDICT_OK: write_go_on(t); return;
 	case SVC_VERDICT_ASK: write_judge(t); return;
+	case SVC_VERDICT_HASH: write_hash(t); return;
 	case SVC_VERDICT_REFUSED:
 		if (w->is_confirmed && fsm_reader_index(&t->svc->reader) >= w->confirmed)
 			write_answer(t, &a);
@@ -550,7 +599,7 @@ static void on_name(struct svc_task *t, enum svc_wake why)
 {
 	if (why == SVC_WAKE_TIMEOUT) {
 		write_fail(t, 503, "overloaded", "none",
-		           "too many writes to this topic wait for each other; nothing was done, try again");
+		           "too many writes to this record wait for each other; nothing was done, try again");
 		return;
 	}
 	write_check(t);
@@ -565,6 +614,11 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	case SVC_CHILD_ATTACH: return &svc_child_attach_kind;
 	case SVC_CHILD_DETACH: return &svc_child_detach_kind;
 	case SVC_SCHEMA_PUT: return &svc_schema_put_kind;
+	case SVC_USER_CREATE: return &svc_user_create_kind;
+	case SVC_USER_DELETE: return &svc_user_delete_kind;
+	case SVC_USER_GRANTS: return &svc_user_grants_kind;
+	case SVC_USER_PASSWORD: return &svc_user_password_kind;
+	case SVC_USER_SEED: return &svc_user_seed_kind;
 	default: return NULL;
 	}
 }
@@ -594,7 +648,7 @@ bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, v
 	}
 	if (t->write->kind->takes_name) {
 		t->resume = on_name;
-		svc_task_wait_name(t, rq->topic, SVC_NAME_WAIT_MS);
+		svc_task_wait_name(t, rq->user.len > 0 ? rq->user : rq->topic, SVC_NAME_WAIT_MS);
 	} else {
 		write_check(t);
 	}

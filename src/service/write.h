@@ -24,6 +24,8 @@
 #include "model/entry.h"
 #include "model/records.h"
 #include "model/rules.h"
+#include "service/bcrypt.h"
+#include "service/rights.h"
 #include "service/service_internal.h"
 
 /* What check found. */
@@ -32,6 +34,7 @@ enum svc_verdict {
 	SVC_VERDICT_REFUSED, /* the answer is filled and depends on the state: a refusal, or that nothing is to be done
 	                      */
 	SVC_VERDICT_FAILED,  /* the answer is filled and does not */
+	SVC_VERDICT_HASH,    /* bcrypt must compute what w->hash asks for */
 	SVC_VERDICT_ASK,     /* the schema policy must be asked what w->schema.question holds */
 };
 
@@ -50,6 +53,8 @@ struct svc_write_kind {
 };
 
 extern const struct svc_write_kind svc_topic_create_kind, svc_topic_alter_kind, svc_topic_delete_kind;
+extern const struct svc_write_kind svc_user_create_kind, svc_user_delete_kind, svc_user_grants_kind;
+extern const struct svc_write_kind svc_user_password_kind, svc_user_seed_kind;
 extern const struct svc_write_kind svc_child_attach_kind, svc_child_detach_kind, svc_schema_put_kind;
 
 /* One partition that wants an owner. */
@@ -73,13 +78,26 @@ struct svc_schema_wish {
 	unsigned asked; /* times */
 };
 
+/* What bcrypt is asked in the course of a write, and what it said. */
+struct svc_hash {
+	struct str password, against; /* against p NULL: make a hash, else compare with this one */
+	struct svc_hash_job *job;     /* being computed */
+	char made[BCRYPT_LEN + 1];    /* "" = not yet */
+	uint64_t tried;               /* fsm_hash of the stored hash that was compared with; 0 = none */
+	bool matched;
+};
+
 struct svc_write {
 	const struct svc_write_kind *kind;
 	union {
 		struct topic_create create;
 		struct topic_alter alter;
 		struct child_attach attach;
+		struct user_create user_create;
+		struct user_grants user_grants;
+		struct user_password user_password;
 	} body;
+	const struct rights *rights; /* of who asks; for the length of a check */
 
 	/* made by check */
 	struct topic topic;   /* the record as it will be */
@@ -94,6 +112,10 @@ struct svc_write {
 	size_t lead;            /* commands of the entry before the first placement */
 	struct svc_want wants[TOPIC_PARTITIONS_MAX];
 	size_t want_count;
+
+	struct user user;     /* users: the record as it is, then as it will be */
+	unsigned delete_type; /* users: the entry type that deletes */
+	struct svc_hash hash;
 
 	raft_term term;       /* of the check */
 	raft_index confirmed; /* read index begun after the request came; 0: none yet */
@@ -133,6 +155,12 @@ bool svc_schema_ask(struct svc_task *t);
 bool svc_schema_take(struct svc_task *t, bool answered, struct svc_answer *a);
 void svc_schema_drop(struct svc_task *t); /* what an unfinished write holds */
 
+/* ---- user_write.c ---- */
+
+bool svc_hash_begin(struct svc_task *t); /* the task expects a completion; false: too many wait */
+void svc_hash_take(struct svc_task *t);  /* it came */
+void svc_hash_drop(struct svc_task *t);  /* what an unfinished write holds */
+
 /* ---- write.c, for the kinds ---- */
 
 /* Asks fsm_judge; a refusal fills `a`. */
@@ -147,7 +175,7 @@ enum svc_verdict svc_write_load_partner(struct svc_task *t, struct store_txn *tx
                                         struct svc_answer *a, int *rc);
 /* Refuses with what the state says, as svc_write_judge does. */
 enum svc_verdict svc_write_refuse(struct svc_task *t, int refusal, const char *hint, struct svc_answer *a);
-/* May the principal change this topic? */
+/* May who asks change this topic? */
 enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *topic, struct svc_answer *a);
 /* Reads a body by its table; fields of later capabilities are named as such. */
 bool svc_write_read_body(struct svc_task *t, const struct record_type *type, void *out, struct svc_answer *a);

@@ -92,14 +92,11 @@ static void test_wrong_settings_are_refused_by_name(void **state)
 		{ GOOD "--tag zone", NULL, { "--tag", "zone", "key=value" } },
 		{ GOOD "--tag z!=1", NULL, { "--tag", "z!=1" } },
 		{ GOOD "--bootstrap --tag zone=a --tag zone=b", NULL, { "--tag", "zone", "twice" } },
-		{ GOOD "--max-entry-type 65", NULL, { "--max-entry-type", "65" } },
+		{ GOOD "--max-entry-type 1000", NULL, { "--max-entry-type", "1000" } },
 		/* what this build does not have */
 		{ GOOD "--tls-cert f", NULL, { "--tls-cert", "does not have TLS" } },
 		{ GOOD "--cluster-tls-ca f", NULL, { "--cluster-tls-ca", "does not have TLS" } },
-		{ GOOD "--admin-password-file f", NULL, { "--admin-password-file", "does not have users" } },
 		{ GOOD "--cluster-secret-previous-file f", NULL, { "--cluster-secret-previous-file", "sealed" } },
-		{ "--id n1 --data d --bootstrap", NULL, { "--auth", "--dev or --auth off" } },
-		{ "--id n1 --data d --bootstrap --auth on", NULL, { "--auth", "--dev or --auth off" } },
 		/* the environment */
 		{ GOOD, "VEENA_NOSUCH=1", { "VEENA_NOSUCH", "unset" } },
 		{ GOOD, "VEENA_id=n2", { "VEENA_id" } },
@@ -143,6 +140,13 @@ static void test_wrong_settings_are_refused_by_name(void **state)
 		{ GOOD FAR, NULL, { "--cluster", "TLS", "--allow-insecure" } },
 		{ GOOD FAR FAR_SELF "--allow-insecure", NULL, { "--cluster-secret-file", "missing" } },
 		{ GOOD "--join 10.0.0.2:7943 --allow-insecure", NULL, { "--cluster-secret-file", "missing" } },
+		{ "--id n1 --data d " THREE, NULL, { "--cluster-secret-file", "missing" } },
+		{ "--id n1 --data d --bootstrap --cluster 10.0.0.1:7943",
+		  NULL,
+		  { "--cluster-secret-file", "missing" } },
+		{ "--id n1 --data d --bootstrap --admin-password-file /nonexistent",
+		  NULL,
+		  { "--admin-password-file", "/nonexistent" } },
 		{ GOOD THREE "--cluster-secret-file /nonexistent", NULL, { "--cluster-secret-file", "/nonexistent" } },
 		/* what others are told (F50) */
 		{ GOOD "--bootstrap --allow-insecure --http 0.0.0.0:7942",
@@ -241,6 +245,52 @@ static void test_secret_has_bounds(void **state)
 		config_fini(&c);
 		unlink(path);
 	}
+}
+
+/* A password is what bcrypt can tell apart: 1 to 72 bytes without NUL; the line end of its file is none of them. */
+static void test_admin_password_has_bounds(void **state)
+{
+	(void)state;
+	char bytes[PASSWORD_MAX + 2];
+	memset(bytes, 'x', sizeof(bytes));
+	const struct {
+		const char *bytes;
+		size_t len, want; /* 0: refused */
+	} cases[] = { { "", 0, 0 },
+		      { "\n", 1, 0 },
+		      { "a\0b", 3, 0 },
+		      { "geheim", 6, 6 },
+		      { "geheim\n", 7, 6 },
+		      { bytes, PASSWORD_MAX, PASSWORD_MAX },
+		      { bytes, PASSWORD_MAX + 1, 0 },
+		      { bytes, PASSWORD_MAX + 2, 0 } };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *path = file_with(cases[i].bytes, cases[i].len);
+		char flags[256];
+		(void)snprintf(flags, sizeof(flags), "--id n1 --data d --bootstrap --admin-password-file %s", path);
+		struct config c;
+		struct err e = { 0 };
+		assert_int_equal(load(&c, flags, NULL, &e), cases[i].want ? 0 : ERR_INVALID);
+		if (cases[i].want) {
+			assert_true(c.auth);
+			assert_int_equal(strlen(c.admin_password), cases[i].want);
+		} else {
+			assert_non_null(strstr(e.msg, path));
+		}
+		config_fini(&c);
+		unlink(path);
+	}
+}
+
+/* An open address needs a password or consent, not both. */
+static void test_auth_opens_the_http_address(void **state)
+{
+	(void)state;
+	struct config c;
+	struct err e;
+	assert_int_equal(
+	    load(&c, "--id n1 --data d --bootstrap --http 0.0.0.0:7942 --advertise-http 10.0.0.1:7942", NULL, &e), 0);
+	config_fini(&c);
 }
 
 /* The quickest start needs nothing, and is a cluster of one on loopback. */
@@ -414,6 +464,8 @@ int main(void)
 		cmocka_unit_test(test_wrong_settings_are_refused_by_name),
 		cmocka_unit_test(test_loopback_is_not_announced_to_far_peers),
 		cmocka_unit_test(test_secret_has_bounds),
+		cmocka_unit_test(test_admin_password_has_bounds),
+		cmocka_unit_test(test_auth_opens_the_http_address),
 		cmocka_unit_test(test_dev_needs_nothing),
 		cmocka_unit_test(test_later_layers_win),
 		cmocka_unit_test(test_peers_are_taken_apart),

@@ -42,7 +42,9 @@ void node_apply_hand_out(struct node *n, const struct entry *committed, size_t c
 
 void node_apply_drain(struct node *n)
 {
-	const raft_index applied = fsm_applied_index(n->fsm);
+	/* An image that was just put in place holds more than raft has handed out, until raft is told of it. */
+	const raft_index held = fsm_applied_index(n->fsm);
+	const raft_index applied = held < n->view.handed_index ? held : n->view.handed_index;
 	if (applied > n->applied_told) {
 		n->applied_told = applied;
 		raft_applied(n->raft, applied);
@@ -311,6 +313,15 @@ static void note_type(struct node *n, const struct entry *e)
 		atomic_store_explicit(&n->applied_type, type, memory_order_relaxed);
 }
 
+static void tell_applied(struct node *n, raft_index applied)
+{
+	struct err e;
+	wake_watchers(n, applied);
+	if (send_reports(n, &e) != 0) /* the next batch tries again: its version is still unseen */
+		log_warn("apply.members_unread", "error=\"%s\"", e.msg);
+	wake_signal(&n->wake);
+}
+
 static void apply_some(struct node *n, uint64_t now)
 {
 	struct node_apply_side *a = &n->apply;
@@ -324,13 +335,8 @@ static void apply_some(struct node *n, uint64_t now)
 		note_type(n, &a->entries[finished]);
 		finish_one(a, &a->results[finished++]);
 	}
-	if (finished > 0) {
-		wake_watchers(n, applied);
-		struct err report_err;
-		if (send_reports(n, &report_err) != 0) /* the next batch tries again: its version is still unseen */
-			log_warn("apply.members_unread", "error=\"%s\"", report_err.msg);
-		wake_signal(&n->wake);
-	}
+	if (finished > 0)
+		tell_applied(n, applied);
 	if (rc == 0) {
 		assert(finished == count);
 		apply_succeeded(n, now);
@@ -341,12 +347,34 @@ static void apply_some(struct node *n, uint64_t now)
 	}
 }
 
+/* Another file takes fsm.mdb's place once everything handed out before it is applied: whoever proposed any of that
+ * gets an answer. */
+static bool switch_file(struct node *n)
+{
+	if (!node_install_may_switch(n))
+		return false;
+	if (n->apply.stopped) {
+		node_install_refuse(n);
+		return true;
+	}
+	const uint64_t again_ms = node_install_switch(n, clock_mono_ms());
+	if (again_ms != 0) {
+		if (atomic_load_explicit(&n->apply_due_ms, memory_order_relaxed) != again_ms)
+			want_turn_at(n, again_ms);
+		return false;
+	}
+	want_turn_at(n, 0);
+	if (store_is_open(fsm_store(n->fsm)))
+		tell_applied(n, fsm_applied_index(n->fsm));
+	return true;
+}
+
 bool node_apply_turn(struct node *n)
 {
 	struct node_apply_side *a = &n->apply;
 	take_queued(n);
 	if (!a->first)
-		return false;
+		return switch_file(n);
 	if (a->stopped) {
 		while (a->first)
 			finish_one(a, NULL);

@@ -27,7 +27,6 @@
 #define NODE_LINE_MAX 256
 #define NODE_WORD "veena-node "
 #define NODE_FORMAT 1u
-#define SNAPSHOT_TEMP_PREFIX "fsm.snapshot-"
 
 /* Whole paths instead of openat and its kin: the simulator's disk knows files by the calls that name them so. */
 struct file_path {
@@ -243,7 +242,7 @@ void node_dir_remove_leftovers(const struct node_dir *d)
 	}
 	const struct dirent *entry;
 	while ((entry = readdir(dir)) != NULL) {
-		if (strncmp(entry->d_name, SNAPSHOT_TEMP_PREFIX, strlen(SNAPSHOT_TEMP_PREFIX)) == 0)
+		if (strncmp(entry->d_name, SNAPFILE_TEMP_PREFIX, strlen(SNAPFILE_TEMP_PREFIX)) == 0)
 			remove_leftover(d, entry->d_name);
 	}
 	closedir(dir);

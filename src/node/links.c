@@ -218,15 +218,15 @@ node_id node_links_id(const struct node *n, const char *name)
 	return s ? s->id : 0;
 }
 
-void node_send_msg(struct node *n, const struct raft_msg *m)
+bool node_send_msg(struct node *n, const struct raft_msg *m)
 {
 	const char *name = node_links_name(n, m->to);
 	if (!name || !n->net || !net_peers_is_up(n->net, name))
-		return; /* lost, as any message may be: encoding it would be for nothing */
+		return false; /* lost, as any message may be: encoding it would be for nothing */
 	wire_put_msg(&n->wire, n->self.cluster_id, m);
 	size_t count;
 	const struct net_piece *pieces = wire_pieces(&n->wire, &count);
-	(void)net_peers_send(n->net, name, WIRE_RAFT, pieces, count); /* raft sends again what was not answered */
+	return net_peers_send(n->net, name, WIRE_RAFT, pieces, count);
 }
 
 bool node_send_record(struct node *n, const char *to, uint16_t type, const struct record_type *t, const void *rec)

@@ -4,7 +4,8 @@
  * and vote of the newest batch that has any are written first of all: hard state may run ahead of entries, never
  * behind, and older pairs of the same turn are superseded before anybody could have seen them. How it fails: the first
  * failed write or sync is final. That batch and every later one come back with the code, raft steps down on it, and the
- * node stops; a restart reads the log anew. */
+ * node stops; a restart reads the log anew.
+ * What raft no longer needs of the log is removed behind the acknowledgements of a turn. */
 #include "node/node_internal.h"
 
 #include <assert.h>
@@ -39,12 +40,13 @@ void node_log_put(struct node *n, struct node_log_batch *b)
 void node_log_put_persist(struct node *n, const struct raft_persist *p)
 {
 	assert(p->ticket != 0);
-	assert(p->reset_to == 0); /* only an installed snapshot asks for it, and none is offered: see ready.c */
 	struct node_log_batch *b = mem_zalloc(sizeof(*b) + p->entry_count * sizeof(b->entries[0]));
 	b->ticket = p->ticket;
 	b->hard_state = p->hard_state;
 	b->term = p->term;
 	b->vote = p->vote;
+	b->reset_to = p->reset_to;
+	b->reset_term = p->reset_term;
 	b->count = p->entry_count;
 	for (size_t i = 0; i < p->entry_count; i++) {
 		b->entries[i] = p->entries[i];
@@ -154,7 +156,9 @@ static int write_all(struct node *n, const struct node_log_batch *first, struct 
 		rc = write_hard_state(n, first, e);
 	bool dirty = false;
 	for (const struct node_log_batch *b = first; b && rc == 0; b = b->next) {
-		if (b->count == 0)
+		if (b->reset_to > 0)
+			rc = wal_reset(n->wal, b->reset_to, b->reset_term, e);
+		if (rc != 0 || b->count == 0)
 			continue;
 		rc = wal_append(n->wal, b->entries, b->count, e);
 		dirty = true;
@@ -198,11 +202,27 @@ static void prepare_segment(struct node *n)
 	pool_submit(n->pool, &s->job);
 }
 
+/* After the batches of this turn went back: removing files must not make an acknowledgement wait. */
+static bool compact(struct node *n)
+{
+	const raft_index upto = atomic_load_explicit(&n->compact_upto, memory_order_acquire);
+	if (n->log.failed || upto <= n->log.compacted)
+		return false;
+	struct err e = { 0 };
+	n->log.compacted = upto;
+	const int rc = wal_compact(n->wal, upto, &e);
+	if (rc != 0) {
+		fail(n, rc, &e);
+		wake_signal(&n->wake);
+	}
+	return true;
+}
+
 bool node_log_turn(struct node *n)
 {
 	struct node_log_batch *first = take_all(n);
 	if (!first)
-		return false;
+		return compact(n);
 	struct err e = { 0 };
 	if (!n->log.failed) {
 		const int rc = write_all(n, first, &e);
@@ -217,5 +237,6 @@ bool node_log_turn(struct node *n)
 		assert(put); /* as many slots as may be in flight */
 	}
 	prepare_segment(n);
+	(void)compact(n); /* this turn did something in any case */
 	return true;
 }

@@ -53,6 +53,7 @@ struct node_options {
 	bool sync_fsm;                /* --sync fsm */
 	size_t segment_bytes;         /* 0 = default */
 	size_t append_bytes; /* payload in one append to a peer; 0 = default: tests and the simulator use small ones */
+	size_t chunk_bytes;  /* of a snapshot in one message to a peer; 0 = default: likewise */
 	uint64_t seed;       /* raft timeouts; 0 = from the kernel */
 	struct pool *pool;
 };
@@ -116,6 +117,10 @@ MUST_CHECK bool node_ask_read(struct node *n, struct node_reply_to reply);
  * up after an election timeout, and this node leads on. ERR_STOPPED. `dry_run`: judged only; 0 with who would be asked.
  */
 MUST_CHECK bool node_ask_transfer(struct node *n, const char *to, bool dry_run, struct node_reply_to reply);
+/* A snapshot of this node's state, begun after this call. Code 0: it is durable, `index` is its, `detail` the bytes of
+ * its file; if nothing was applied since the newest one, that one. ERR_FULL, ERR_IO: it failed, nothing else did, the
+ * log says why. ERR_NOTFOUND: nothing was applied yet. ERR_STOPPED. */
+MUST_CHECK bool node_ask_snapshot(struct node *n, struct node_reply_to reply);
 
 enum node_change_kind {
 	NODE_CHANGE_SERVER = 1, /* add this server, or make of it what is asked: voter or learner, and its address */
@@ -194,6 +199,23 @@ struct node_server_view {
 	bool never_votes;     /* it was started with --learner */
 };
 
+/* Snapshots, and images taken from a leader. */
+struct node_snapshots {
+	raft_index index;      /* of the newest whole file here; 0 = none */
+	raft_term term;        /* its: the file is snapshots/<index>-<term>.mdb */
+	uint64_t bytes;        /* of that file */
+	uint64_t taken;        /* since start */
+	uint64_t failures;     /* since start: attempts to take one that failed */
+	uint64_t last_ms;      /* how long the last one took; 0 = none since start */
+	uint64_t last_at_ms;   /* monotonic time at which it was durable; 0 = none since start */
+	bool running;          /* one is being taken */
+	uint64_t installed;    /* since start: images from a leader that were put in place */
+	uint64_t refused;      /* since start: images from a leader that were not */
+	raft_index receiving;  /* image coming in; 0 = none */
+	uint64_t received;     /* bytes of it */
+	uint64_t receive_size; /* bytes of all of it */
+};
+
 struct node_status {
 	char id[RAFT_NAME_MAX + 1];
 	uint64_t cluster_id; /* 0 = not yet known */
@@ -215,6 +237,7 @@ struct node_status {
 	size_t peer_count;
 	bool registered; /* own member record was accepted since start */
 	bool removed;    /* the cluster says that this node is no member any more */
+	struct node_snapshots snapshots;
 };
 
 /* What stands in the way of promoting the learner conf.servers[at] now, with a sentence; NONE for a voter too. */

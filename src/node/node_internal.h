@@ -13,7 +13,9 @@
 #include "fsm/reader.h"
 #include "model/entry.h"
 #include "node/node.h"
+#include "node/snapshots.h"
 #include "node/wire.h"
+#include "store/mark.h"
 #include "wal/wal.h"
 
 #define NODE_QUEUE_SLOTS 4096  /* proposals and reads waiting for the consensus thread; one more is refused */
@@ -58,6 +60,25 @@ MUST_CHECK int node_dir_read_identity(const struct node_dir *d, struct node_iden
 MUST_CHECK int node_dir_write_identity(const struct node_dir *d, const struct node_identity *id, struct err *e);
 void node_dir_remove_leftovers(const struct node_dir *d);
 
+/* ---- what a start finds, and makes of it (recover.c) ---- */
+
+struct node_found {
+	struct store_verdict fsm;
+	raft_index applied; /* trusted, or of what was put in fsm.mdb's place */
+	raft_term applied_term;
+	raft_index conf_index;
+	struct raft_conf conf; /* applied; count 0 = none */
+	bool holds;            /* fsm.mdb holds anything */
+	struct wal_recovered log;
+	bool raft_state;
+	struct snapfile_info base; /* what raft takes the log to stand on; index 0 = nothing */
+	bool base_is_file;         /* false: fsm.mdb itself, and a file is to be made of it */
+	uint64_t time_ms;          /* newest time of any entry that is known of */
+};
+
+/* Judges what the data directory holds, refuses or makes it ready: identity, fsm.mdb and log are open on return. */
+MUST_CHECK int node_recover(struct node *n, struct node_found *f, struct err *e);
+
 /* ---- log (log.c) ---- */
 
 /* One write for the log thread: consensus makes it, the log thread carries it out, consensus frees it. */
@@ -71,6 +92,8 @@ struct node_log_batch {
 	bool hard_state;
 	raft_term term;
 	node_id vote;
+	raft_index reset_to; /* above 0: the log begins anew behind it, before the entries */
+	raft_term reset_term;
 	size_t count;
 	struct entry entries[]; /* counts owned */
 };
@@ -85,6 +108,7 @@ struct node_log_side {
 	int failed;                /* ERR_* of the first failure; final */
 	struct node_identity self; /* as on disk */
 	struct log_limit segment_limit;
+	raft_index compacted; /* as far as was asked for */
 };
 
 struct node_segment_job {
@@ -248,9 +272,9 @@ struct node_link *node_links_find(struct node *n, const char *name);            
 const struct net_hello *node_links_heard(const struct node *n, const struct raft_server *s); /* NULL: not yet */
 /* Dialled by its address to learn who is there: no server's name has a slash. */
 bool node_links_is_probe(const char *name);
-const char *node_links_name(const struct node *n, node_id id); /* NULL: never heard of */
-node_id node_links_id(const struct node *n, const char *name); /* 0: not in the configuration */
-void node_send_msg(struct node *n, const struct raft_msg *m);
+const char *node_links_name(const struct node *n, node_id id);                     /* NULL: never heard of */
+node_id node_links_id(const struct node *n, const char *name);                     /* 0: not in the configuration */
+bool node_send_msg(struct node *n, const struct raft_msg *m);                      /* false: it did not leave */
 void node_bad_frame(struct node *n, const struct node_event *ev, const char *why); /* one log line a minute */
 bool node_send_record(struct node *n, const char *to, uint16_t type, const struct record_type *t, const void *rec);
 
@@ -405,6 +429,116 @@ void node_fetch_start(struct node *n, const struct raft_fetch *ask);
 void node_fetch_drain(struct node *n);
 void node_fetch_discard(struct node *n);
 
+/* ---- snapshots (snapshot_take.c, snapshot_send.c, snapshot_install.c) ---- */
+
+#define NODE_CHUNK_BYTES (128u << 10) /* of an image on its way: a few heartbeats behind it must not wait for long */
+#define NODE_SEND_SLOTS 64            /* above one per server */
+#define NODE_PRUNE_MAX 16             /* files removed by one job */
+#define NODE_ROOM_RESERVE (9u << 20)  /* a segment of the log and a commit: never taken for a copy */
+
+struct node_reply_list {
+	struct node_reply_to v[NODE_ASK_SLOTS];
+	size_t count;
+};
+
+/* Consensus' while not `busy`, the job's while it is. */
+struct node_take {
+	struct job job;
+	struct node *node;
+	bool running; /* consensus': begun, and its end not yet taken note of */
+	_Atomic bool busy;
+	uint64_t begun_ms, ended_ms;
+	int status;
+	struct err why;
+	struct snapfile_info info;
+};
+
+struct node_prune {
+	struct job job;
+	struct node *node;
+	_Atomic bool busy;
+	size_t count;
+	struct snapfile victims[NODE_PRUNE_MAX];
+};
+
+/* Consensus thread. */
+struct node_snapshot_side {
+	struct snapfiles files;
+	raft_index counted_from; /* entries behind it make the next one due */
+	uint64_t next_look_ms;
+	bool look_due;
+	bool wanted; /* at the next look, however few entries there are: no good file is there */
+	struct node_take take;
+	struct node_prune prune;
+	struct node_reply_list asking;  /* for the next one */
+	struct node_reply_list waiting; /* for the one being taken */
+	struct node_snapshots shown;
+	size_t sends; /* chunks being read */
+};
+
+/* A chunk on its way to a peer: consensus makes it, the pool reads it, consensus sends and frees it. */
+struct node_send {
+	struct job job;
+	struct node *node;
+	node_id peer;
+	bool verified; /* every byte of the file was read */
+	int status;
+	struct slab *slab;
+	struct raft_msg msg;
+	struct raft_conf conf; /* what msg.conf points to */
+};
+
+enum node_install_phase { NODE_INSTALL_IDLE, NODE_INSTALL_WRITING, NODE_INSTALL_SWITCHING, NODE_INSTALL_DONE };
+
+/* Whose it is says the phase: consensus', the pool's, apply's, consensus'. */
+struct node_install {
+	struct job job;
+	struct node *node;
+	_Atomic int phase;        /* enum node_install_phase */
+	bool incoming;            /* consensus': an image is coming in */
+	uint64_t touched_ms;      /* consensus': of the last chunk */
+	struct raft_install held; /* consensus': a chunk that waits until an older image is thrown away; owns a count */
+	raft_index index;
+	raft_term term;
+	uint64_t cluster_id;
+	uint64_t offset, size; /* bytes */
+	const uint8_t *data;
+	size_t data_len;
+	struct slab *slab; /* one count */
+	bool last;
+	int fd; /* of fsm.restore; -1 = none */
+	int status;
+	struct err why;
+	bool published; /* it counts as a snapshot, whatever becomes of the switch */
+	unsigned tries;
+	uint64_t next_try_ms;
+	struct snapfile_info info; /* once all of it is there */
+};
+
+void node_snapshot_defaults(struct node_options *o);
+void node_snapshot_open(struct node *n, const struct node_found *f);
+void node_snapshot_drain(struct node *n);
+uint64_t node_snapshot_turn(struct node *n); /* after raft's effects: looks at its view; returns the next deadline */
+void node_snapshot_want(struct node *n);     /* one now */
+void node_snapshot_note(struct node *n, const struct snapfile_info *info); /* a file is there */
+void node_snapshot_show(struct node *n);
+void node_snapshot_refuse(struct node *n, int code);                        /* all that ask */
+void node_snapshot_temp(const struct node *n, char out[SNAPFILE_PATH_MAX]); /* a new name; any thread */
+
+void node_send_start(struct node *n, const struct raft_snapshot_read *ask);
+void node_send_drain(struct node *n);
+void node_send_discard(struct node *n);
+
+void node_install_chunk(struct node *n, const struct raft_install *chunk);
+void node_install_drain(struct node *n);
+uint64_t node_install_turn(struct node *n); /* returns the next deadline */
+void node_install_discard(struct node *n);
+bool node_install_is_busy(const struct node *n);
+bool node_install_is_switching(const struct node *n); /* the last chunk is in hand */
+bool node_install_may_switch(const struct node *n);   /* apply thread, and the next two */
+uint64_t node_install_switch(struct node *n, uint64_t now_ms);
+void node_install_refuse(struct node *n);
+
 /* ---- status (status.c) ---- */
 
 #define NODE_STATUS_WORDS ((sizeof(struct node_status) + 7) / 8)
@@ -479,10 +613,10 @@ struct node {
 	uint64_t raft_deadline;
 	raft_term office; /* term in which this node leads, as the listeners were told; 0 = does not */
 	uint64_t office_since;
-	raft_index applied_told; /* to raft */
-	uint64_t last_time_ms;   /* newest time of any entry seen: time in the log never goes back */
-	bool links_stale;        /* the configuration changed */
-	bool announced_conf;     /* net's hello says what is so */
+	raft_index applied_told;       /* to raft */
+	_Atomic uint64_t last_time_ms; /* newest time of any entry seen: time in the log never goes back */
+	bool links_stale;              /* the configuration changed */
+	bool announced_conf;           /* net's hello says what is so */
 	uint64_t announced_cluster;
 	struct node_log_feed log_feed;
 	struct node_pending_ring pending;
@@ -508,6 +642,8 @@ struct node {
 	struct node_listener listeners[NODE_LISTENERS_MAX];
 	size_t listener_count;
 	size_t fetches; /* jobs under way */
+	struct node_snapshot_side snap;
+	struct node_install install;
 
 	/* between threads */
 	struct queue *proposals;                    /* struct node_proposal -> consensus */
@@ -519,6 +655,9 @@ struct node {
 	struct queue *apply_in;                     /* struct node_apply_batch * -> apply */
 	struct queue *fetched;                      /* struct node_fetch * -> consensus */
 	struct queue *own_done;                     /* struct node_completion of registrations -> consensus */
+	struct queue *snapshot_asks;                /* struct node_reply_to -> consensus */
+	struct queue *chunks;                       /* struct node_send * -> consensus */
+	_Atomic raft_index compact_upto;            /* the log thread may remove what is at or below */
 	_Atomic(struct node_reports *) new_reports; /* apply -> consensus; taken by exchange */
 	_Atomic uint64_t apply_due_ms;              /* apply wants a turn at this time; 0 = when something comes */
 	_Atomic uint32_t applied_type;              /* newest entry type applied */

@@ -3,8 +3,6 @@
 
 #include <inttypes.h>
 
-#define UNSERVED_QUIET_MS 60000
-
 /* ---- traces, for people ---- */
 
 static const char *role_name(uint64_t role)
@@ -75,41 +73,24 @@ static void note_times(struct node *n, const struct raft_persist *p)
 	}
 }
 
-/* The log is kept whole, so no leader has a reason to send an image and none comes. Were one to come all the same, it
- * is refused rather than half taken in. */
-struct refusals {
-	node_id reads[RAFT_SERVERS_MAX];
-	size_t read_count;
-	raft_index install; /* 0 = none */
-};
-
-static void refuse_images(struct node *n, const struct refusals *r)
-{
-	for (size_t i = 0; i < r->read_count; i++)
-		raft_snapshot_read_done(n->raft, r->reads[i], ERR_NOTFOUND);
-	if (r->install != 0)
-		raft_snapshot_installed(n->raft, r->install, ERR_INVALID);
-	if ((r->read_count > 0 || r->install != 0) && log_allow(&n->image_limit, UNSERVED_QUIET_MS))
-		log_error("raft.snapshot_refused", "asked=%zu offered=%" PRIu64, r->read_count, r->install);
-}
-
-static void effects_of(struct node *n, const struct raft_ready *r, struct refusals *refused)
+static void effects_of(struct node *n, const struct raft_ready *r)
 {
 	if (r->persist.ticket != 0) {
 		note_times(n, &r->persist);
 		node_log_put_persist(n, &r->persist);
 	}
 	for (size_t i = 0; i < r->msg_count; i++)
-		node_send_msg(n, &r->msgs[i]);
+		(void)node_send_msg(n, &r->msgs[i]); /* raft sends again what was not answered */
 	if (r->committed_count > 0)
 		node_apply_hand_out(n, r->committed, r->committed_count);
 	for (size_t i = 0; i < r->fetch_count; i++)
 		node_fetch_start(n, &r->fetches[i]);
 	for (size_t i = 0; i < r->read_count; i++)
 		node_read_done(n, &r->reads[i]);
-	for (size_t i = 0; i < r->snapshot_read_count && i < RAFT_SERVERS_MAX; i++)
-		refused->reads[refused->read_count++] = r->snapshot_reads[i].peer;
-	refused->install = r->install.index;
+	for (size_t i = 0; i < r->snapshot_read_count; i++)
+		node_send_start(n, &r->snapshot_reads[i]);
+	if (r->install.index != 0)
+		node_install_chunk(n, &r->install);
 	for (size_t i = 0; i < r->trace_count; i++)
 		log_trace(n, &r->traces[i]);
 }
@@ -122,10 +103,7 @@ void node_carry_out(struct node *n)
 		n->raft_deadline = r.deadline_ms;
 		if (!r.any)
 			break;
-		struct refusals refused = { 0 };
-		effects_of(n, &r, &refused);
-		/* From here on `r` is void: these calls change the core. */
-		refuse_images(n, &refused);
+		effects_of(n, &r);
 		node_read_begin(n);
 		node_look(n);
 	}

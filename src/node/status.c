@@ -49,6 +49,7 @@ static void fill(struct node *n, struct node_status *s)
 	s->peer_count = v->peer_count;
 	node_membership_fill(n, s);
 	s->registered = n->registration.accepted;
+	s->snapshots = n->snap.shown;
 }
 
 void node_status_publish(struct node *n)

@@ -78,6 +78,7 @@ static uint64_t stopped_turn(struct node *n)
 	node_log_drain(n); /* whoever still writes hands back what it holds */
 	node_apply_drain(n);
 	node_fetch_drain(n);
+	node_send_drain(n);
 	node_inbox_discard(n);
 	node_look(n);
 	take_office(n);
@@ -85,6 +86,7 @@ static uint64_t stopped_turn(struct node *n)
 	node_propose_drain(n); /* judged: all refused */
 	node_read_refuse(n, ERR_STOPPED);
 	(void)node_transfer_turn(n);
+	node_snapshot_refuse(n, ERR_STOPPED);
 	node_membership_refuse(n, ERR_STOPPED);
 	node_register_drain(n);
 	(void)node_stop_turn(n); /* drained at once */
@@ -98,8 +100,11 @@ static void take_inputs(struct node *n)
 {
 	raft_tick(n->raft, n->now); /* before anything else: raft must know how late it is */
 	node_log_drain(n);
+	node_install_drain(n); /* raft is told of another file before it hears what that file has applied */
 	node_apply_drain(n);
+	node_snapshot_drain(n);
 	node_fetch_drain(n);
+	node_send_drain(n);
 	node_inbox_drain(n);
 	node_look(n);
 }
@@ -108,7 +113,8 @@ static bool is_more_queued(const struct node *n)
 {
 	return !queue_is_empty(n->proposals) || !queue_is_empty(n->readers) || !queue_is_empty(n->asks) ||
 	       !queue_is_empty(n->changes) || !queue_is_empty(n->log_out) || !queue_is_empty(n->fetched) ||
-	       !queue_is_empty(n->own_done) || n->inbox.count > 0;
+	       !queue_is_empty(n->own_done) || !queue_is_empty(n->chunks) || !queue_is_empty(n->snapshot_asks) ||
+	       n->inbox.count > 0;
 }
 
 uint64_t node_turn(struct node *n, uint64_t now_ms)
@@ -131,6 +137,8 @@ uint64_t node_turn(struct node *n, uint64_t now_ms)
 	node_look(n);
 	take_office(n);
 	next = node_sooner(next, node_apply_timers(n));
+	next = node_sooner(next, node_snapshot_turn(n));
+	next = node_sooner(next, node_install_turn(n));
 	node_status_publish(n);
 	next = node_sooner(next, n->raft_deadline);
 	return is_more_queued(n) || n->stopped[0] != '\0' ? now_ms : next;

@@ -303,6 +303,7 @@ struct raft_peer_view {
 	uint64_t contact_ms; /* monotonic time of its last answer; 0 = none; leader only */
 	bool paused;         /* waiting for a fetch, a snapshot or a probe */
 	raft_index holds;    /* the log is kept behind this index for it; 0 = it holds nothing back */
+	raft_index image;    /* it is being sent the image of this index: the driver keeps it; 0 = none */
 };
 
 struct raft_view {

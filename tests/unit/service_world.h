@@ -22,9 +22,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/pool.h"
+#include "fsm/changes.h"
 #include "fsm/fsm.h"
 #include "model/entry.h"
 #include "model/records.h"
+#include "model/rules.h"
 #include "service/hooks.h"
 #include "service/service.h"
 
@@ -50,6 +53,7 @@ struct node {
 	struct svc_shared *shared;
 	struct svc *svc[2]; /* two http threads' */
 	struct wake wake[2];
+	struct pool *pool;
 	struct node_status status;
 	uint64_t version;
 	bool caught_up;
@@ -427,6 +431,32 @@ static UNUSED void place_with(enum svc_place_result result, const char *const *n
 	turn();
 }
 
+/* ---- users ---- */
+
+/* bcrypt of "pw", cheap to compare. */
+#define HASH_PW "$2a$04$KBCwKxOzLha2MUDgW0PjXeHeA6RFjwuQook1qJZxSCCFGf7mJ9Nk."
+
+/* With the password "pw", and at most one grant; a pattern of NULL is none. */
+static UNUSED void add_user(enum command_type type, const char *name, const char *action, const char *pattern)
+{
+	const struct str patterns[] = { str_of(pattern) };
+	const struct grant grants[] = { { str_of(action), { pattern ? patterns : NULL, pattern ? 1 : 0 } } };
+	const struct user u = { .username = str_of(name),
+		                .password_hash = S(HASH_PW),
+		                .grants = { grants, action ? 1 : 0 },
+		                .created_at_ms = 1700000000000,
+		                .updated_at_ms = 1700000000000 };
+
+	assert_int_equal(apply_command(type, &u), 0);
+}
+
+/* As if the user had said "pw" a moment ago, here or on another server. */
+static UNUSED void act_as(struct svc_request *rq, const char *name)
+{
+	rq->principal = (struct svc_principal){ .credential = fsm_hash(S(HASH_PW)) };
+	snprintf(rq->principal.name, sizeof(rq->principal.name), "%s", name);
+}
+
 /* ---- asking ---- */
 
 static UNUSED void on_done(void *arg, struct svc_answer *a)
@@ -547,32 +577,59 @@ static UNUSED void world_close(void)
 	assert_int_equal(system(command), 0);
 }
 
-static UNUSED int world_setup(void **state)
+static UNUSED void world_begin(const struct svc_shared_options *wanted)
 {
-	(void)state;
-	world_open();
-	world.shared = svc_shared_new(&(struct svc_shared_options){
-	    .node = &world, .data_dir = world.dir, .build = "test", .max_entry_type = COMMAND_MAX, .min_voters = 3 });
+	struct svc_shared_options o = *wanted;
+
+	world.pool = pool_new();
+	o.node = &world;
+	o.data_dir = world.dir;
+	o.build = "test";
+	o.max_entry_type = COMMAND_MAX;
+	o.min_voters = 3;
+	o.pool = world.pool;
+	world.shared = svc_shared_new(&o);
 	for (int i = 0; i < 2; i++) {
 		wake_init(&world.wake[i]);
 		world.svc[i] = svc_new(world.shared, 16, &world.wake[i]);
 	}
 	svc_set_placer(take_placement, NULL);
+}
+
+static UNUSED int world_setup(void **state)
+{
+	(void)state;
+	world_open();
+	world_begin(&(struct svc_shared_options){ .auth = false });
+	return 0;
+}
+
+/* Clients must say who they are; the root user is there. */
+static UNUSED int world_setup_auth(void **state)
+{
+	(void)state;
+	world_open();
+	add_user(CMD_USER_SEED_ROOT, ROOT_USER, NULL, NULL);
+	world_begin(&(struct svc_shared_options){ .auth = true });
 	return 0;
 }
 
 static UNUSED int world_teardown(void **state)
 {
 	(void)state;
+	while (pool_turn(world.pool))
+		;
 	for (int i = 0; i < 2; i++)
 		svc_free(world.svc[i]);
 	svc_shared_free(world.shared);
 	for (int i = 0; i < 2; i++)
 		wake_fini(&world.wake[i]);
+	pool_free(world.pool);
 	world_close();
 	return 0;
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define CASE_AUTH(f) cmocka_unit_test_setup_teardown(f, world_setup_auth, world_teardown)
 
 #endif /* TESTS_UNIT_SERVICE_WORLD_H */

@@ -216,16 +216,25 @@ static void test_other_kinds(void **state)
 	buf_fini(&bytes);
 }
 
-/* Only an admin reads the log; a node without a configuration has none to show. */
+/* Only an admin reads the log, not who may read everything else. */
 static void test_log_is_the_admins(void **state)
 {
 	struct svc_request rq = request_of(SVC_LOG, NULL, NULL);
 
 	(void)state;
-	rq.principal.root = rq.principal.anonymous = false;
+	add_user(CMD_USER_CREATE, "ann", "observe", NULL);
+	act_as(&rq, "ann");
+	rq.grant = SVC_GRANT_ADMIN;
 	memset(&a, 0, sizeof(a));
 	svc_run(world.svc[0], &rq, on_done, &a);
 	assert_answer(&a, 403, "forbidden");
+	assert_null(world.history);
+}
+
+/* A node without a configuration has none to show. */
+static void test_log_needs_a_replica(void **state)
+{
+	(void)state;
 	world.status.configured = false;
 	world.version++;
 	read_log(NULL, false, 0, 1);
@@ -241,7 +250,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_entries_are_decoded), CASE(test_secrets_are_left_out),    CASE(test_documents_are_text),
 		CASE(test_topic_filter),        CASE(test_pages_follow_each_other), CASE(test_compacted_entries),
-		CASE(test_other_kinds),         CASE(test_log_is_the_admins),
+		CASE(test_other_kinds),         CASE_AUTH(test_log_is_the_admins),  CASE(test_log_needs_a_replica),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -353,6 +353,8 @@ verb{
   end,
 }
 
+require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
+
 verb{
   name = "version",
   about = "the version of this command",

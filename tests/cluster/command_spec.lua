@@ -52,6 +52,39 @@ describe("command", function()
 		assert(code == 0 and out == "deleted orders\n", out)
 	end)
 
+	-- The verbs about servers, leader and log: what they print, and how they refuse.
+	harness.case("shows and changes the servers of a cluster", { nodes = 1 }, function(c)
+		local node = c:leader()
+		local at = "--url " .. url_of(node) .. " "
+		local code, out = veena(at .. "servers")
+		assert(code == 0 and out:match("\nn1  leader  0    0 ms     127.0.0.1:" .. node.cluster_port .. "  "), out)
+		refuses(1, at .. "servers add n2 127.0.0.1:1", "no veenad answers at 127.0.0.1:1", "target_not_alive")
+		refuses(1, at .. "servers add n2 nonsense", "cluster_addr", "bad_field")
+		refuses(1, at .. "servers add n2", "no address", "member_not_found")
+		code, out = veena(at .. "servers add n2 127.0.0.1:1 --dry-run")
+		assert(code == 0 and out:match("^adding n2 would be refused: .*%(target_not_alive%)\n$"), out)
+		code, out = veena(at .. "servers add n1 --dry-run")
+		assert(code == 0 and out == "nothing would change: all is as asked\n", out)
+		refuses(2, at .. "servers remove n1", "--yes")
+		refuses(1, at .. "--yes servers remove n1", "below_min_voters")
+		refuses(1, at .. "--yes servers remove n7", "member_not_found")
+		refuses(1, at .. "transfer", "no other voter", "no_healthy_majority")
+		refuses(1, at .. "servers transfer n1", "already_leader")
+		code, out = veena(at .. "barrier")
+		assert(code == 0 and out:match("^n1 has everything up to index %d+\n$"), out)
+		assert(veena(at .. "topics create orders") == 0)
+		assert(veena(at .. "topics create other") == 0)
+		code, out = veena(at .. "log topic orders")
+		assert(code == 0 and out:match("^INDEX  TIME %(UTC%)      NODE  ACTOR      WHAT\n%d+ [^\n]*: orders %(%+3%)\n$"), out)
+		code, out = veena(at .. "log --limit 2")
+		assert(code == 0 and select(2, out:gsub("\n", "\n")) == 3 and out:find(": other (+3)", 1, true), out)
+		code, out = veena(at .. "log --since 0 --limit 2")
+		assert(code == 0 and out:find("servers: n1\n", 1, true) and out:find("a leader begins term 2", 1, true), out)
+		refuses(2, at .. "log --limit 0", "--limit")
+		code, out = veena("--json " .. at .. "log --since 0 --limit 1")
+		assert(code == 0 and out:match('^{"entries":%[{"index":1,"term":1,"kind":"config".*"next_since":1}\n$'), out)
+	end)
+
 	-- A script that asked for JSON gets the refusal as JSON too, with its stable code.
 	harness.case("prints the HTTP answer for --json, a refusal's too", { nodes = 1 }, function(c)
 		local at = "--json --url " .. url_of(c:leader()) .. " "
@@ -108,7 +141,8 @@ describe("command", function()
 		for _, verb in ipairs { "list", "get", "create", "alter", "delete" } do
 			assert(out:find("veena topics " .. verb, 1, true), out)
 		end
-		for _, words in ipairs { "help", "help topics", "help assignments", "help members", "help status" } do
+		for _, words in ipairs { "help", "help topics", "help assignments",
+			"help members", "help status", "help servers", "help log", "help barrier" } do
 			code, out = veena(words)
 			assert(code == 0)
 			for line in out:gmatch("[^\n]+") do

@@ -30,6 +30,17 @@ uint64_t get_be64(const void *p)
 	return v;
 }
 
+int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
 void hex64(char out[HEX64_SIZE], uint64_t v)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -44,13 +55,10 @@ bool hex64_parse(struct str s, uint64_t *out)
 		return false;
 	uint64_t v = 0;
 	for (size_t i = 0; i < 16; i++) {
-		const char c = s.p[i];
-		if (c >= '0' && c <= '9')
-			v = v << 4 | (uint64_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			v = v << 4 | (uint64_t)(c - 'a' + 10);
-		else
+		const int d = hex_digit(s.p[i]);
+		if (d < 0 || (s.p[i] >= 'A' && s.p[i] <= 'F'))
 			return false;
+		v = v << 4 | (uint64_t)d;
 	}
 	*out = v;
 	return true;

@@ -75,6 +75,7 @@ static inline uint16_t get_be16(const void *p)
 void put_be64(void *p, uint64_t v);
 uint64_t get_be64(const void *p);
 
+int hex_digit(char c); /* 0..15 for a digit of either case, -1 for anything else */
 /* Lower-case hex of a 64-bit number, 16 digits and a NUL. */
 #define HEX64_SIZE 17
 void hex64(char out[HEX64_SIZE], uint64_t v);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 enum chunk_state {
 	CHUNK_SIZE = 0,
 	CHUNK_EXT,
@@ -19,17 +21,6 @@ enum chunk_state {
 	CHUNK_END,
 };
 
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static bool refuse(struct http_chunk *c, const char *text)
 {
 	c->refusal = (struct http_refusal){ 400, "bad_request", text };
@@ -38,7 +29,7 @@ static bool refuse(struct http_chunk *c, const char *text)
 
 static bool take_size(struct http_chunk *c, uint8_t byte)
 {
-	int d = hex_digit(byte);
+	int d = hex_digit((char)byte);
 
 	if (d >= 0) {
 		if (++c->digits > 16)

@@ -194,7 +194,7 @@ static bool flush(struct http_conn *c)
 		c->out_sent += (size_t)n;
 		c->sent += (uint64_t)n;
 		t->unsent -= (size_t)n;
-		http_count(&t->stats.bytes_out, (uint64_t)n);
+		prom_count(&t->stats.bytes_out, (uint64_t)n);
 	}
 	c->out_sent = 0;
 	buf_clear(&c->out);
@@ -279,7 +279,7 @@ static void refuse(struct http_conn *c, const struct http_refusal *why)
 	c->closing = true;
 	put_answer(c, &a, false, false);
 	http_stats_answer(&t->stats, NULL, a.status, 0);
-	http_count(&t->stats.refused, 1);
+	prom_count(&t->stats.refused, 1);
 	http_thread_log_refused(t, c->call.rq.peer, why->status, why->text);
 	buf_fini(&a.body);
 	begin_closing(c);
@@ -496,7 +496,7 @@ static void read_some(struct http_conn *c)
 		return;
 	}
 	buf_advance(&c->in, (size_t)n);
-	http_count(&c->thread->stats.bytes_in, (uint64_t)n);
+	prom_count(&c->thread->stats.bytes_in, (uint64_t)n);
 	http_conn_resume(c);
 }
 
@@ -548,7 +548,7 @@ void http_conn_new(struct http_thread *t, int fd)
 	t->connections = c;
 	t->connection_count++;
 	atomic_store_explicit(&t->stats.connections, t->connection_count, memory_order_relaxed);
-	http_count(&t->stats.accepted, 1);
+	prom_count(&t->stats.accepted, 1);
 	settle(c);
 }
 
@@ -572,14 +572,14 @@ struct http_conn *http_conn_victim(const struct http_thread *t, uint64_t now_ms)
 
 void http_conn_evict(struct http_conn *c)
 {
-	http_count(&c->thread->stats.evicted, 1);
+	prom_count(&c->thread->stats.evicted, 1);
 	http_conn_close(c);
 }
 
 void http_conn_expire(struct http_conn *c)
 {
 	if (c->deadline != HTTP_DEADLINE_IDLE && c->deadline != HTTP_DEADLINE_LINGER)
-		http_count(&c->thread->stats.timed_out, 1);
+		prom_count(&c->thread->stats.timed_out, 1);
 	if (c->deadline == HTTP_DEADLINE_REQUEST && c->state != HTTP_CONN_IDLE) {
 		refuse(c, &(struct http_refusal){ 408, "timeout", "the request did not arrive in time" });
 		settle(c);

@@ -179,7 +179,7 @@ static bool send_call(struct http_uplink *u, struct http_call *c)
 	c->fwd.since_ns = clock_mono_ns();
 	c->fwd.deadline_ms = clock_mono_ms() + t->server->o.forward_ms;
 	append_sent(u, c);
-	http_count(&t->stats.forwarded_out, 1);
+	prom_count(&t->stats.forwarded_out, 1);
 	return true;
 }
 

@@ -123,7 +123,7 @@ static void on_frame(void *arg, uint16_t type, struct slab *slab, const uint8_t 
 	in->first = ic;
 	in->calls++;
 	set_paused(in, in->calls >= HTTP_INBOUND_CALLS_MAX);
-	http_count(&in->thread->stats.forwarded_in, 1);
+	prom_count(&in->thread->stats.forwarded_in, 1);
 	http_call_start(&ic->call);
 }
 

@@ -2,17 +2,6 @@
 
 #include <string.h>
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static bool needs_decoding(struct str in, bool plus_is_blank)
 {
 	return in.len > 0 && (memchr(in.p, '%', in.len) || (plus_is_blank && memchr(in.p, '+', in.len)));

@@ -136,7 +136,7 @@ static void accept_failed(struct http_thread *t, int errnum)
 	uint32_t ms = t->accept_backoff_ms ? t->accept_backoff_ms * 2 : HTTP_ACCEPT_BACKOFF_MS;
 
 	t->accept_backoff_ms = ms > HTTP_ACCEPT_BACKOFF_MAX_MS ? HTTP_ACCEPT_BACKOFF_MAX_MS : ms;
-	http_count(&t->stats.accept_failed, 1);
+	prom_count(&t->stats.accept_failed, 1);
 	if (log_allow(&t->accept_log, 1000))
 		log_warn("http.accept", "error=\"%s\" connections=%zu pause_ms=%u", strerror(errnum),
 		         t->connection_count, t->accept_backoff_ms);

@@ -9,10 +9,6 @@
 static const int statuses[HTTP_STATUS_KINDS - 1] = { 200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 410,
 	                                             412, 413, 414, 415, 417, 422, 429, 431, 500, 501, 503, 505 };
 
-/* Upper bounds in microseconds: a local read takes tens of them, a replicated write thousands. */
-static const uint64_t bounds_us[HTTP_LATENCY_BUCKETS] = { 50,    100,   250,    1000,   2500,    5000,
-	                                                  10000, 25000, 100000, 500000, 1000000, 5000000 };
-
 static size_t status_row(int status)
 {
 	for (size_t i = 0; i < HTTP_STATUS_KINDS - 1; i++) {
@@ -25,23 +21,14 @@ static size_t status_row(int status)
 void http_stats_answer(struct http_stats *s, const struct http_route *route, int status, uint64_t ns)
 {
 	struct http_route_stats *r = &s->routes[route ? (size_t)(route - http_routes) : HTTP_ROUTES_MAX];
-	size_t bucket = 0;
 
-	while (bucket < HTTP_LATENCY_BUCKETS && ns > bounds_us[bucket] * 1000)
-		bucket++;
-	http_count(&r->by_status[status_row(status)], 1);
-	http_count(&r->latency[bucket], 1);
-	http_count(&r->latency_ns, ns);
+	prom_count(&r->by_status[status_row(status)], 1);
+	prom_observe(&r->latency, ns);
 }
 
 static uint64_t load(const _Atomic uint64_t *c)
 {
 	return atomic_load_explicit(c, memory_order_relaxed);
-}
-
-static void put_head(struct buf *out, const char *name, const char *type, const char *help)
-{
-	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* ---- per route ---- */
@@ -53,10 +40,8 @@ static void sum_route(const struct http_server *s, size_t row, struct http_route
 		const struct http_route_stats *r = &s->threads[t]->stats.routes[row];
 
 		for (size_t i = 0; i < HTTP_STATUS_KINDS; i++)
-			http_count(&sum->by_status[i], load(&r->by_status[i]));
-		for (size_t i = 0; i <= HTTP_LATENCY_BUCKETS; i++)
-			http_count(&sum->latency[i], load(&r->latency[i]));
-		http_count(&sum->latency_ns, load(&r->latency_ns));
+			prom_count(&sum->by_status[i], load(&r->by_status[i]));
+		prom_sum(&sum->latency, &r->latency);
 	}
 }
 
@@ -84,27 +69,12 @@ static void put_requests(struct buf *out, const struct http_route_stats *r, cons
 	}
 }
 
-static void put_latency(struct buf *out, const struct http_route_stats *r, const char *labels)
-{
-	static const char name[] = "veena_http_request_duration_seconds";
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < HTTP_LATENCY_BUCKETS; i++) {
-		n += load(&r->latency[i]);
-		buf_printf(out, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, labels, (double)bounds_us[i] / 1e6, n);
-	}
-	n += load(&r->latency[HTTP_LATENCY_BUCKETS]);
-	buf_printf(out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, n);
-	buf_printf(out, "%s_sum{%s} %.9f\n", name, labels, (double)load(&r->latency_ns) / 1e9);
-	buf_printf(out, "%s_count{%s} %" PRIu64 "\n", name, labels, n);
-}
-
 static void put_routes(const struct http_server *s, struct buf *out)
 {
 	struct http_route_stats sum;
 	char labels[160];
 
-	put_head(out, "veena_http_requests_total", "counter", "Requests answered.");
+	prom_put_head(out, "veena_http_requests_total", "counter", "Requests answered.");
 	for (size_t row = 0; row <= http_route_count; row++) {
 		size_t at = row < http_route_count ? row : HTTP_ROUTES_MAX;
 
@@ -112,11 +82,12 @@ static void put_routes(const struct http_server *s, struct buf *out)
 		route_labels(at, labels, sizeof(labels));
 		put_requests(out, &sum, labels);
 	}
-	put_head(out, "veena_http_request_duration_seconds", "histogram", "Time from a whole request to its answer.");
+	prom_put_head(out, "veena_http_request_duration_seconds", "histogram",
+	              "Time from a whole request to its answer.");
 	for (size_t row = 0; row < http_route_count; row++) {
 		sum_route(s, row, &sum);
 		route_labels(row, labels, sizeof(labels));
-		put_latency(out, &sum, labels);
+		prom_put_histogram(out, "veena_http_request_duration_seconds", labels, &sum.latency);
 	}
 }
 
@@ -155,7 +126,7 @@ void http_stats_write(const struct http_server *s, struct buf *out)
 		for (size_t t = 0; t < s->thread_count; t++)
 			n += load((const _Atomic uint64_t *)(const void *)((const char *)&s->threads[t]->stats +
 			                                                   plain[i].offset));
-		put_head(out, plain[i].name, plain[i].type, plain[i].help);
+		prom_put_head(out, plain[i].name, plain[i].type, plain[i].help);
 		buf_printf(out, "%s %" PRIu64 "\n", plain[i].name, n);
 	}
 }

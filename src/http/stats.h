@@ -7,18 +7,17 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/prom.h"
 #include "http/routes.h"
 
 struct http_server;
 
-#define HTTP_STATUS_KINDS 26 /* statuses this server sends, and one row for others */
-#define HTTP_LATENCY_BUCKETS 12
+#define HTTP_STATUS_KINDS 26                    /* statuses this server sends, and one row for others */
 #define HTTP_STATS_ROUTES (HTTP_ROUTES_MAX + 1) /* the last row: no route */
 
 struct http_route_stats {
 	_Atomic uint64_t by_status[HTTP_STATUS_KINDS];
-	_Atomic uint64_t latency[HTTP_LATENCY_BUCKETS + 1];
-	_Atomic uint64_t latency_ns;
+	struct prom_histogram latency;
 };
 
 struct http_stats {
@@ -32,11 +31,6 @@ struct http_stats {
 	_Atomic uint64_t evicted;   /* connections closed to make room for others */
 	_Atomic uint64_t forwarded_out, forwarded_in;
 };
-
-static inline void http_count(_Atomic uint64_t *c, uint64_t n)
-{
-	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
-}
 
 void http_stats_answer(struct http_stats *s, const struct http_route *route, int status, uint64_t ns);
 /* Appends the server's series, all threads summed, in the text exposition format. */

@@ -78,17 +78,6 @@ static enum json_event close_container(struct json_reader *r)
 	return object ? JSON_OBJECT_END : JSON_ARRAY_END;
 }
 
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* The number behind "\u", or -1. */
 static int32_t hex4(const uint8_t *p, size_t left)
 {
@@ -96,7 +85,7 @@ static int32_t hex4(const uint8_t *p, size_t left)
 		return -1;
 	int32_t v = 0;
 	for (size_t i = 0; i < 4; i++) {
-		const int d = hex_digit(p[i]);
+		const int d = hex_digit((char)p[i]);
 		if (d < 0)
 			return -1;
 		v = v << 4 | d;

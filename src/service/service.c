@@ -249,5 +249,5 @@ bool svc_prepare_sleep(struct svc *s, uint64_t *next_ms)
 
 void svc_note_stage(struct svc *s, enum svc_stage stage, uint64_t ns)
 {
-	svc_stage_add(&s->stages[stage], ns);
+	prom_observe(&s->stages[stage], ns);
 }

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/prom.h"
 #include "base/queue.h"
 #include "fsm/changes.h"
 #include "fsm/fsm.h"
@@ -29,14 +30,7 @@
 #define SVC_CONFIRM_MS 5000   /* what a majority is to confirm (strong read, barrier, refusal) becomes 503 after this */
 #define SVC_TERM_WAIT_MS 3000 /* a new leader applies what came before its term within this, or refuses */
 #define SVC_NAME_WAIT_MS 5000 /* behind other writes to the same topic */
-#define SVC_STAGE_BUCKETS 12
 #define SVC_THREADS_MAX 64
-
-struct svc_stage_stats {
-	_Atomic uint64_t buckets[SVC_STAGE_BUCKETS + 1];
-	_Atomic uint64_t total_ns;
-};
-void svc_stage_add(struct svc_stage_stats *st, uint64_t ns); /* metrics.c */
 
 struct svc_shared {
 	struct node *node;
@@ -130,7 +124,7 @@ struct svc {
 	struct arena arena; /* of one read */
 	struct node_status status;
 	uint64_t status_version; /* of `status`, plus 1 */
-	struct svc_stage_stats stages[SVC_STAGE_END];
+	struct prom_histogram stages[SVC_STAGE_END];
 	struct log_limit gate_log, login_log;
 	const struct rights *rights; /* of the read at hand */
 	struct auth_known *known;    /* auth on: the users this thread knows */

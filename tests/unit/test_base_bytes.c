@@ -12,6 +12,7 @@
 #include "base/crc32c.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/prom.h"
 #include "base/rand.h"
 
 /* Fixed-width integers come back as they went in, in both byte orders. */
@@ -182,6 +183,50 @@ static void test_log_quote_escapes_and_cuts(void **state)
 	assert_string_equal(out + strlen(out) - 3, "...");
 }
 
+/* Every byte is tried: digits of both cases have their value, nothing else has one. */
+static void test_hex_digit_knows_both_cases_and_nothing_else(void **state)
+{
+	(void)state;
+	for (int c = -128; c < 256; c++) {
+		static const char digits[] = "0123456789abcdefABCDEF";
+		const char *at = c > 0 && c < 128 ? strchr(digits, c) : NULL;
+		const int want = !at ? -1 : at - digits < 16 ? (int)(at - digits) : (int)(at - digits) - 6;
+		assert_int_equal(hex_digit((char)c), want);
+	}
+}
+
+/* A time is counted under the first bound it is not over, and the exposition accumulates: +Inf is the count. */
+static void test_histogram_accumulates_under_its_bounds(void **state)
+{
+	(void)state;
+	struct prom_histogram a = { 0 }, b = { 0 }, sum = { 0 };
+	struct buf out = { 0 };
+	prom_observe(&a, 50 * 1000);                        /* on the first bound: not over it */
+	prom_observe(&a, 50 * 1000 + 1);                    /* over it */
+	prom_observe(&b, UINT64_C(6) * 1000 * 1000 * 1000); /* over all */
+	prom_sum(&sum, &a);
+	prom_sum(&sum, &b);
+	prom_put_histogram(&out, "t_seconds", "kind=\"x\"", &sum);
+	const char *text = buf_cstr(&out);
+	assert_non_null(strstr(text, "t_seconds_bucket{kind=\"x\",le=\"5e-05\"} 1\n"));
+	assert_non_null(strstr(text, "t_seconds_bucket{kind=\"x\",le=\"0.0001\"} 2\n"));
+	assert_non_null(strstr(text, "t_seconds_bucket{kind=\"x\",le=\"5\"} 2\n"));
+	assert_non_null(strstr(text, "t_seconds_bucket{kind=\"x\",le=\"+Inf\"} 3\n"));
+	assert_non_null(strstr(text, "t_seconds_sum{kind=\"x\"} 6.000100001\n"));
+	assert_non_null(strstr(text, "t_seconds_count{kind=\"x\"} 3\n"));
+	buf_fini(&out);
+}
+
+/* A label's value cannot end the label or the line. */
+static void test_label_values_are_escaped(void **state)
+{
+	(void)state;
+	struct buf out = { 0 };
+	prom_put_label(&out, STR_LIT("a\"b\\c\nd"));
+	assert_string_equal(buf_cstr(&out), "a\\\"b\\\\c\\nd");
+	buf_fini(&out);
+}
+
 /* A message is cut at its buffer, never overrun, and the system's text is appended. */
 static void test_err_carries_code_and_sentence(void **state)
 {
@@ -206,6 +251,9 @@ int main(void)
 		cmocka_unit_test(test_integers_round_trip),
 		cmocka_unit_test(test_decimal_is_strict),
 		cmocka_unit_test(test_hex_round_trips),
+		cmocka_unit_test(test_hex_digit_knows_both_cases_and_nothing_else),
+		cmocka_unit_test(test_histogram_accumulates_under_its_bounds),
+		cmocka_unit_test(test_label_values_are_escaped),
 		cmocka_unit_test(test_utf8_agrees_with_the_slow_decoder),
 		cmocka_unit_test(test_crc32c_is_castagnoli),
 		cmocka_unit_test(test_rand_is_repeatable_and_bounded),

@@ -323,12 +323,17 @@ TOOL_SPECS := $(sort $(wildcard tests/*_spec.lua tests/lint/*_spec.lua))
 $(B)/release/lib/proc.so: $(B)/release/tests/cluster/proc.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -o $@ $<
--include $(B)/release/tests/cluster/proc.d
+# Preloaded into a veenad: a cut network, a hanging or failing disk.
+$(B)/release/lib/faults.so: $(B)/release/tests/cluster/faults.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -o $@ $< -ldl
+CLUSTER_HELPERS := $(B)/release/lib/proc.so $(B)/release/lib/faults.so
+-include $(CLUSTER_HELPERS:$(B)/release/lib/%.so=$(B)/release/tests/cluster/%.d)
 
 .PHONY: spec cluster
 spec: $(if $(HAVE_SPEC),$(B)/release/lib/veena/spec.so) ## runs the specs of the policies and of lua/
 	$(call LUA_PATHS,release) $(BUSTED) --output=TAP spec
-cluster: all $(B)/release/lib/proc.so ## runs the cluster tests, real processes (SCALE=full, SPEC=file, FILTER=words)
+cluster: all $(CLUSTER_HELPERS) ## runs the cluster tests, real processes (SCALE=full, SPEC=file, FILTER=words)
 	$(call LUA_PATHS,release) VEENAD=$(B)/veenad VEENA=$(B)/veena $(BUSTED) --output=TAP \
 		$(if $(FILTER),--filter='$(FILTER)') $(or $(SPEC),tests/cluster)
 
@@ -424,7 +429,7 @@ cluster_lines = $(foreach f,$(CLUSTER_SPECS),busted! $1 $(basename $(notdir $f))
 	$(call LUA_PATHS,release) VEENAD=$(B)/veenad VEENA=$(B)/veena SCALE=$2 $(BUSTED) $f$(newline))
 
 CHECK_PROGRAMS = $(call all_units_of,release) $(call all_units_of,asan) $(TSAN_UNITS) $(REPLAYS) \
-	$(B)/veenad $(B)/veena $(B)/release/lib/proc.so $(if $(HAVE_SIM),$(B)/sim/simulator) \
+	$(B)/veenad $(B)/veena $(CLUSTER_HELPERS) $(if $(HAVE_SIM),$(B)/sim/simulator) \
 	$(if $(HAVE_SPEC),$(B)/lib/veena/spec.so $(B)/asan/lib/veena/spec.so)
 
 .PHONY: check check-run check-build faults faults-run

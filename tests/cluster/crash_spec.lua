@@ -1,101 +1,28 @@
 -- What a cluster keeps when processes die or freeze: every acknowledged write, one history, and an honest answer.
 
 local harness = require "cluster.harness"
+local history = require "cluster.history"
 local http, proc = harness.http, harness.proc
-
--- Starts a load over all nodes; load.lines() is what its clients were told so far.
-local function start_load(c, prefix)
-	local out = c.dir .. "/" .. prefix .. ".load"
-	local argv = { "lua5.4", "tests/cluster/load.lua", prefix, out, out = out .. ".err" }
-	for _, node in ipairs(c.nodes) do argv[#argv + 1] = tostring(node.http_port) end
-	local load = { pid = c:spawn(argv) }
-	function load.lines()
-		local lines = {}
-		local file = io.open(out, "r")
-		if not file then return lines end
-		for line in file:lines() do
-			local status, outcome, name, sent, answered = line:match("^(%S+) (%S+) (%S+) (%S+) (%S+)$")
-			if status then
-				lines[#lines + 1] = { status = status, outcome = outcome, name = name, sent = tonumber(sent),
-					answered = tonumber(answered) }
-			end
-		end
-		file:close()
-		return lines
-	end
-	function load.stop()
-		proc.kill(load.pid, proc.SIGKILL)
-		proc.wait(load.pid, 5000)
-	end
-	return load
-end
-
--- When the first create that was sent after `since` was answered with 201.
-local function first_created(loads, since)
-	local first
-	for _, load in ipairs(loads) do
-		for _, line in ipairs(load.lines()) do
-			if line.status == "201" and line.sent > since and (not first or line.answered < first) then
-				first = line.answered
-			end
-		end
-	end
-	return first
-end
-
--- Each node holds every created name, none twice, none that was refused and none nobody asked for. (A load may be
--- killed between an answer and its line: the very last name of each may be unknown here.)
-local function check_history(c, loads)
-	local told, created = {}, 0
-	for _, load in ipairs(loads) do
-		for _, line in ipairs(load.lines()) do
-			assert(not told[line.name], "the load asked twice for " .. line.name)
-			told[line.name] = line
-			if line.status == "201" then created = created + 1 end
-			-- A name is asked for once, so nothing can be there before it.
-			assert.not_equal("409", line.status, line.name)
-			assert(line.status == "201" or line.status == "503" or line.status == "-",
-				line.name .. " was answered " .. line.status)
-			assert(line.status ~= "503" or line.outcome == "none" or line.outcome == "unknown",
-				line.name .. ": a 503 to a write without outcome")
-		end
-	end
-	for _, node in ipairs(c.nodes) do
-		local here, unknown = {}, 0
-		for _, name in ipairs(node:topic_names()) do
-			assert(not here[name], node.id .. " lists " .. name .. " twice")
-			here[name] = true
-			local line = told[name]
-			unknown = unknown + (line and 0 or 1)
-			assert(not line or line.outcome ~= "none", node.id .. " holds " .. name .. ", refused with outcome none")
-		end
-		assert(unknown <= #loads, node.id .. " holds names nobody asked for")
-		for name, line in pairs(told) do
-			assert(line.status ~= "201" or here[name], node.id .. " lost " .. name .. ", which was answered 201")
-		end
-	end
-	return created
-end
 
 describe("a cluster whose processes die", function()
 	-- kill -9 of the leader under load, round after round.
 	harness.case("keeps every created topic through kills of the leader", {}, function(c)
-		local loads, gaps = { start_load(c, "a"), start_load(c, "b") }, {}
+		local loads, gaps = { history.start_load(c, "a"), history.start_load(c, "b") }, {}
 		for round = 1, harness.scaled(4, 20) do
 			local before = proc.now_ms()
-			harness.eventually(10000, "the load gets through", function() return first_created(loads, before) end)
+			harness.eventually(10000, "the load gets through", function() return history.first_created(loads, before) end)
 			local leader = c:leader()
 			leader:kill()
 			local killed = proc.now_ms()
 			local answered = harness.eventually(10000, "a create succeeds again", function()
-				return first_created(loads, killed)
+				return history.first_created(loads, killed)
 			end)
 			gaps[round] = answered - killed
 			leader:start():wait_ready()
 		end
 		for _, load in ipairs(loads) do load.stop() end
 		c:settle()
-		local created = check_history(c, loads)
+		local created = history.check(c, loads)
 		table.sort(gaps)
 		print(string.format("%d creates kept over %d kills of the leader; next write after %.0f ms (median), %.0f ms (worst)",
 			created, #gaps, gaps[(#gaps + 1) // 2], gaps[#gaps]))
@@ -103,17 +30,17 @@ describe("a cluster whose processes die", function()
 
 	-- The same for a follower: writes must not even notice.
 	harness.case("keeps every created topic through kills of a follower", {}, function(c)
-		local loads = { start_load(c, "a") }
+		local loads = { history.start_load(c, "a") }
 		for _ = 1, harness.scaled(3, 20) do
 			local before = proc.now_ms()
-			harness.eventually(10000, "the load gets through", function() return first_created(loads, before) end)
+			harness.eventually(10000, "the load gets through", function() return history.first_created(loads, before) end)
 			local follower = c:follower()
 			follower:kill()
 			follower:start():wait_ready()
 		end
 		loads[1].stop()
 		c:settle()
-		check_history(c, loads)
+		history.check(c, loads)
 	end)
 
 	-- Two of three gone: reads go on from the last one, writes say that nothing happened, and nothing is lost.
@@ -177,15 +104,15 @@ describe("a cluster whose processes die", function()
 	harness.case("survives a kill of all nodes at once", {}, function(c)
 		local loads = {}
 		for round = 1, harness.scaled(2, 10) do
-			loads[round] = start_load(c, "r" .. round)
+			loads[round] = history.start_load(c, "r" .. round)
 			local before = proc.now_ms()
-			harness.eventually(10000, "the load gets through", function() return first_created({ loads[round] }, before) end)
+			harness.eventually(10000, "the load gets through", function() return history.first_created({ loads[round] }, before) end)
 			for _, node in ipairs(c.nodes) do node:signal(proc.SIGKILL) end
 			for _, node in ipairs(c.nodes) do node:wait_exit() end
 			loads[round].stop()
 			c:start()
 			c:settle()
-			check_history(c, loads)
+			history.check(c, loads)
 		end
 	end)
 end)

@@ -71,6 +71,10 @@ function Node:start(extra)
 	local argv = self:argv(extra)
 	argv.out = self.log_path
 	argv.env = self.env
+	if self.fault_path then
+		local library = assert(package.searchpath("faults", package.cpath))
+		argv.env = { "LD_PRELOAD=" .. library, "TEST_FAULTS=" .. self.fault_path }
+	end
 	self.pid = assert(proc.spawn(argv))
 	return self
 end
@@ -122,6 +126,17 @@ end
 function Node:resume()
 	self:signal(proc.SIGCONT)
 	self.paused = nil
+end
+
+-- What is wrong with the world of this node from now on (faults.c): { sync = "h" or "e", cut = { node, ... } }; what is
+-- left out works. Its cluster was made with faults = true.
+function Node:faults(what)
+	local ports = {}
+	for i, other in ipairs(what.cut or {}) do ports[i] = string.pack("<I2", other.cluster_port) end
+	local file = assert(io.open(self.fault_path, "r+b"))
+	local bytes = string.pack("<BB", (what.sync or "-"):byte(), #ports) .. table.concat(ports)
+	assert(file:write(bytes .. ("\0"):rep(64 - #bytes)))
+	assert(file:close())
 end
 
 function Node:is_up()
@@ -194,7 +209,7 @@ local Cluster = {}
 Cluster.__index = Cluster
 
 -- options: nodes (count, default 3), joiners (further nodes that are started by the test and come in by --join), flags
--- (list for every node), alone (true: --bootstrap instead of --peers), dir (where its folder is made; the temporary
+-- (list for every node), faults (true: Node:faults works), alone (true: --bootstrap instead of --peers), dir (where its folder is made; the temporary
 -- directory).
 function harness.new(options)
 	local members = options.nodes or 3
@@ -209,6 +224,10 @@ function harness.new(options)
 			id = id, cluster = c, http_port = ports[2 * i - 1], cluster_port = ports[2 * i],
 			data = c.dir .. "/" .. id, log_path = c.dir .. "/" .. id .. ".log",
 		}, Node)
+		if options.faults then
+			c.nodes[i].fault_path = c.dir .. "/" .. id .. ".faults"
+			assert(assert(io.open(c.nodes[i].fault_path, "wb")):write(("\0"):rep(64))):close()
+		end
 		if i <= members then
 			peers[i] = id .. "@127.0.0.1:" .. c.nodes[i].cluster_port
 		else
@@ -297,6 +316,18 @@ end
 local function end_process(pid)
 	proc.kill(pid, proc.SIGKILL)
 	proc.wait(pid, 10000)
+end
+
+-- Cuts a node off from all others, both ways, or (on = false) heals the network.
+function Cluster:isolate(node, on)
+	local others = {}
+	for _, other in ipairs(self.nodes) do
+		if other ~= node then
+			others[#others + 1] = other
+			other:faults { cut = on and { node } or {} }
+		end
+	end
+	node:faults { cut = on and others or {} }
 end
 
 function Cluster:close()

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "fsm/fsm.h"
@@ -11,6 +12,8 @@
 
 #define LOG_MAX 65536 /* entries of one run */
 #define TERMS_MAX 65536
+#define CONFS_MAX 4096
+#define ELECTION_MS 500
 
 static struct {
 	struct seen {
@@ -20,6 +23,13 @@ static struct {
 		bool has_digest;
 	} committed[LOG_MAX];
 	int8_t leader_of[TERMS_MAX]; /* node number + 1 */
+	struct conf_seen {
+		raft_index index;
+		raft_term term;
+		uint32_t hash;
+	} confs[CONFS_MAX]; /* those that leaders appended */
+	size_t conf_count;
+	raft_index elected_commit[SIM_NODES_MAX]; /* what the leader knew committed when it was elected */
 	raft_index highest;
 } c;
 
@@ -41,6 +51,12 @@ static int8_t *leader_slot(raft_term term)
 void check_reset(void)
 {
 	memset(&c, 0, sizeof(c));
+	promise_reset();
+}
+
+raft_term check_term_of(raft_index index)
+{
+	return seen_at(index)->term;
 }
 
 raft_index check_committed(void)
@@ -86,33 +102,100 @@ int __wrap_fsm_apply(struct fsm *f, const struct entry *entries, size_t n, struc
 	return rc;
 }
 
-/* One leader per term, and the core's own invariants. */
+/* ---- configurations ---- */
+
+static uint32_t hash_conf(const struct raft_conf *conf)
+{
+	uint32_t hash = 0;
+	for (uint32_t i = 0; i < conf->count; i++) {
+		hash = crc32c(hash, &conf->servers[i].id, sizeof(conf->servers[i].id));
+		hash = crc32c(hash, &conf->servers[i].voter, sizeof(conf->servers[i].voter));
+	}
+	return hash;
+}
+
+static const struct conf_seen *find_conf(raft_index index, raft_term term)
+{
+	for (size_t i = 0; i < c.conf_count; i++) {
+		if (c.confs[i].index == index && c.confs[i].term == term)
+			return &c.confs[i];
+	}
+	return NULL;
+}
+
+/* What is in force stands in the node's own log, where a leader put it. */
+static void check_conf(const struct sim_node *s, const struct raft_view *view)
+{
+	const raft_term term = raft_term_at(s->node->raft, view->conf_index);
+	if (!view->conf || view->conf_index <= 1 || view->conf_index <= view->snapshot_index)
+		return;
+	const struct conf_seen *seen = find_conf(view->conf_index, term);
+	if (!seen && view->role == RAFT_LEADER && term == view->term) {
+		if (c.conf_count == CONFS_MAX)
+			world_fail("more configurations than the simulator holds");
+		c.confs[c.conf_count++] = (struct conf_seen){ view->conf_index, term, hash_conf(view->conf) };
+	} else if (!seen || seen->hash != hash_conf(view->conf)) {
+		world_fail("%s goes by a configuration at %" PRIu64 " that is not in its log", s->name,
+		           view->conf_index);
+	}
+}
+
+/* ---- leaders ---- */
+
+/* Leader completeness: it holds every entry that anybody applied. */
+static void check_completeness(const struct sim_node *s, const struct raft_view *view)
+{
+	for (raft_index i = view->first_index; i && i <= c.highest; i++) {
+		if (c.committed[i].hash && raft_term_at(s->node->raft, i) != c.committed[i].term)
+			world_fail("%s leads term %" PRIu64 " without the committed entry %" PRIu64, s->name,
+			           view->term, i);
+	}
+}
+
+static void check_new_leader(struct sim_node *s, const struct raft_view *view)
+{
+	s->leads_since_us = w.now_us;
+	c.elected_commit[s->number] = view->commit_index;
+	promise_check_leader(s->number, view->term, view->conf);
+	check_completeness(s, view);
+	strike_on_leader(s->number);
+}
+
+static void check_leader(struct sim_node *s, const struct raft_view *view)
+{
+	int8_t *leader = leader_slot(view->term);
+	if (*leader && *leader != s->number + 1)
+		world_fail("two leaders in term %" PRIu64 ": %s and %s", view->term, w.nodes[*leader - 1].name,
+		           s->name);
+	if (!*leader) {
+		*leader = (int8_t)(s->number + 1);
+		check_new_leader(s, view);
+	}
+	if (view->commit_index < view->applied_index)
+		world_fail("%s applied %" PRIu64 " beyond its commit index %" PRIu64, s->name, view->applied_index,
+		           view->commit_index);
+	if (view->commit_index > c.elected_commit[s->number] &&
+	    raft_term_at(s->node->raft, view->commit_index) != view->term)
+		world_fail("%s leads term %" PRIu64 " and committed %" PRIu64 " of an older one by counting", s->name,
+		           view->term, view->commit_index);
+	const uint64_t now_ms = clock_mono_ms();
+	const uint64_t heard_us = view->contact_ms < now_ms ? (now_ms - view->contact_ms) * 1000 : 0;
+	const uint64_t leads_us = w.now_us - s->leads_since_us;
+	if (heard_us > 4 * ELECTION_MS * 1000 && leads_us > 4 * ELECTION_MS * 1000)
+		world_fail("%s leads on, unheard by a majority for %" PRIu64 " ms", s->name, heard_us / 1000);
+}
+
+/* The core's own invariants, and what an observer sees. */
 void check_node(int node)
 {
 	struct sim_node *s = &w.nodes[node];
 	raft_check(s->node->raft);
 	struct raft_view view;
 	raft_view(s->node->raft, &view);
-	if (view.conf)
-		s->ever_configured = true;
-	if (view.role != RAFT_LEADER)
-		return;
-	int8_t *leader = leader_slot(view.term);
-	if (*leader && *leader != node + 1)
-		world_fail("two leaders in term %" PRIu64 ": %s and %s", view.term, w.nodes[*leader - 1].name, s->name);
-	if (!*leader) {
-		*leader = (int8_t)(node + 1);
-		strike_on_leader(node);
-		/* Leader completeness: it holds every entry that anybody applied. */
-		for (raft_index i = view.first_index; i && i <= c.highest; i++) {
-			if (c.committed[i].hash && raft_term_at(s->node->raft, i) != c.committed[i].term)
-				world_fail("%s leads term %" PRIu64 " without the committed entry %" PRIu64, s->name,
-				           view.term, i);
-		}
-	}
-	if (view.commit_index < view.applied_index)
-		world_fail("%s applied %" PRIu64 " beyond its commit index %" PRIu64, s->name, view.applied_index,
-		           view.commit_index);
+	promise_look(node);
+	check_conf(s, &view);
+	if (view.role == RAFT_LEADER && s->node->stopped[0] == '\0')
+		check_leader(s, &view);
 }
 
 /* Applied is never ahead of the node's own durable log, and equal index means equal digest. */

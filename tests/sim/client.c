@@ -37,6 +37,7 @@ struct client {
 	int node;            /* where it went */
 	uint32_t generation; /* of the operation: late answers are for nobody */
 	uint64_t began_us;
+	raft_term term;   /* asked for with a write; 0 = any */
 	size_t topic;     /* of a create or an alter */
 	int64_t value;    /* of an alter */
 	raft_index floor; /* of a read: every write acknowledged before it began is at or below its index */
@@ -89,6 +90,9 @@ static void on_done(struct client *c, const struct node_completion *d)
 			world_fail("client %d: an entry was applied whose second command must be refused", c->number);
 		c->op = OP_IDLE;
 	} else if (d->code == 0) {
+		if (c->term && check_term_of(d->index) != c->term)
+			world_fail("client %d: asked for term %" PRIu64 " and was appended in another", c->number,
+			           c->term);
 		settle(c, TOLD_DONE, d->index);
 	} else if (d->code > 0) {
 		/* These names and values are this client's alone: a refusal means that something happened twice. */
@@ -207,6 +211,7 @@ static void write_something(struct client *c)
 		.reply = { .queue = c->done, .slot = 0, .generation = c->generation },
 		.term = world_draw(2) ? node_term(n) : 0,
 	};
+	c->term = p.term;
 	if (world_draw(12) == 0) {
 		char name[32];
 		c->op = OP_HALF;

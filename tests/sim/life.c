@@ -1,5 +1,6 @@
 /* A node's life: it starts, its threads take turns, it rests in good order or dies, and it starts again. */
 #include <assert.h>
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include "sim.h"
 
 #define POOL_EVERY_US 3000
+#define SEGMENT_HEADER 64
+#define ROT_BYTES 16            /* more than what may be unused between two records */
 #define STOPPED_GRACE_US 500000 /* a node that cannot go on says so for a while before it ends */
 #define START_AGAIN_US 300000   /* after a start that a broken disk prevented */
 
@@ -89,6 +92,27 @@ static void free_objects(struct sim_node *s)
 	net_node_down(s->number);
 }
 
+/* Bytes that the log knows to be durable are others now: a start must refuse, whatever stands behind them. */
+static void rot(struct sim_node *s)
+{
+	char path[sizeof(s->dir) + 64];
+	uint8_t bytes[ROT_BYTES];
+	snprintf(path, sizeof(path), "%s/wal/%s", s->dir, s->declared_file);
+	FILE *f = s->declared_bytes > SEGMENT_HEADER + ROT_BYTES ? fopen(path, "r+") : NULL;
+	s->rot = false;
+	if (!f)
+		return; /* nothing was written, or the segment is gone */
+	const size_t at = SEGMENT_HEADER + (size_t)world_draw(s->declared_bytes - SEGMENT_HEADER - ROT_BYTES);
+	bool done = fseek(f, (long)at, SEEK_SET) == 0 && fread(bytes, 1, ROT_BYTES, f) == ROT_BYTES;
+	for (size_t i = 0; i < ROT_BYTES; i++)
+		bytes[i] ^= 0x5a;
+	done = done && fseek(f, (long)at, SEEK_SET) == 0 && fwrite(bytes, 1, ROT_BYTES, f) == ROT_BYTES;
+	done = fclose(f) == 0 && done;
+	assert(done);
+	s->rot = true;
+	world_trace("rot %s %s at %zu", s->name, s->declared_file, at);
+}
+
 /* The disk of a node that is down becomes what the next start finds. */
 static void settle_disk(struct sim_node *s, enum disk_crash kind)
 {
@@ -97,6 +121,8 @@ static void settle_disk(struct sim_node *s, enum disk_crash kind)
 	else
 		disk_crash(s->number, kind, &w.rand);
 	s->wipe = false;
+	if (s->rot)
+		rot(s);
 	s->boots += kind == DISK_POWER_CUT;
 }
 
@@ -307,6 +333,49 @@ static void start_failed(struct sim_node *s, const char *why)
 	life_start_later(s->number, START_AGAIN_US);
 }
 
+/* Refused, as it must be; the operator replaces the disk. */
+static void start_damaged(struct sim_node *s)
+{
+	s->rot = false;
+	s->wipe = true;
+	disk_make_mute(s->number);
+	start_failed(s, "damaged");
+}
+
+/* Up to the last byte that is not zero. */
+static size_t used_bytes(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	size_t used = 0;
+	size_t at = 0;
+	for (int byte = f ? getc(f) : EOF; byte != EOF; byte = getc(f)) {
+		at++;
+		if (byte)
+			used = at;
+	}
+	if (f)
+		fclose(f);
+	return used;
+}
+
+/* What a start found or wrote is declared durable by it. */
+static void note_declared(struct sim_node *s)
+{
+	char path[sizeof(s->dir) + 64];
+	struct dirent **names;
+	snprintf(path, sizeof(path), "%s/wal", s->dir);
+	const int count = scandir(path, &names, NULL, alphasort);
+	assert(count >= 0);
+	for (int i = 0; i < count; i++) {
+		if (strlen(names[i]->d_name) == 20) /* the newest comes last */
+			snprintf(s->declared_file, sizeof(s->declared_file), "%s", names[i]->d_name);
+		free(names[i]);
+	}
+	free(names);
+	snprintf(path, sizeof(path), "%s/wal/%s", s->dir, s->declared_file);
+	s->declared_bytes = used_bytes(path);
+}
+
 static void start_node(uint64_t number, uint64_t run, void *p)
 {
 	(void)p;
@@ -319,7 +388,14 @@ static void start_node(uint64_t number, uint64_t run, void *p)
 	s->ending = false;
 	const uint64_t failures = disk_failures(s->number);
 	struct err e;
-	if (open_node(s, &e) != 0) {
+	const int rc = open_node(s, &e);
+	if (s->rot && !disk_is_mute(s->number) && disk_failures(s->number) == failures) {
+		if (rc != ERR_CORRUPT)
+			world_fail("%s starts on a damaged log", s->name);
+		start_damaged(s);
+		return;
+	}
+	if (rc != 0) {
 		if (disk_failures(s->number) == failures && !disk_is_mute(s->number))
 			world_fail("%s does not start: %s", s->name, e.msg);
 		start_failed(s, e.msg);
@@ -330,6 +406,9 @@ static void start_node(uint64_t number, uint64_t run, void *p)
 	s->net = net_peers_new(&net);
 	node_attach_net(s->node, s->net);
 	net_node_up(s->number);
+	promise_started(s->number);
+	if (w.plan.rot_every_ms)
+		note_declared(s);
 	for (int k = 0; k < TURN_COUNT; k++) {
 		wake_prepare(wake_of(s, k));
 		schedule(s, k, w.now_us + latency_us(s, k));

@@ -166,13 +166,16 @@ bool net_peers_send(struct net_peers *n, const char *name, uint16_t type, const 
 	assert(len <= NET_FRAME_MAX);
 	if (disk_is_mute(n->node))
 		return true; /* it died: nobody hears this */
-	if (!w.healing && world_draw(1000) < w.plan.loss_per_mille)
-		return true;
 	struct slab *slab = slab_new(len);
 	for (size_t i = 0; i < count; i++) {
 		if (pieces[i].len)
 			memcpy(slab->data + slab->len, pieces[i].p, pieces[i].len);
 		slab->len += pieces[i].len;
+	}
+	promise_frame(n->node, type, slab);
+	if (!w.healing && world_draw(1000) < w.plan.loss_per_mille) {
+		slab_unref(slab);
+		return true;
 	}
 	send_one(n, l, type, slab);
 	if (!w.healing && world_draw(1000) < w.plan.dup_per_mille)

@@ -10,7 +10,8 @@
  *   clock.c  virtual time (instead of base/clock.c, rand_secure.c, store/bootid.c)
  *   world.c  events, the plan of a run        life.c    a node's start, turns and end
  *   strike.c what befalls the cluster         client.c  who writes and reads
- *   check.c  the rules                        main.c    seeds, faults, what is printed
+ *   check.c  the rules                        promises.c  what nodes told each other and must keep
+ *   main.c   seeds, faults, what is printed
  */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -48,6 +49,7 @@ struct sim_plan {
 	uint64_t transfer_every_ms; /* of leadership */
 	uint64_t change_every_ms;   /* of the configuration */
 	uint64_t wipe_every_ms;     /* a server comes back with an empty disk */
+	uint64_t rot_every_ms;      /* bytes of a log change while its node is down */
 	uint32_t power_per_cent;    /* of crashes: power cuts */
 	uint64_t write_every_us;    /* mean time between writes of a client */
 	uint32_t append_bytes;      /* small ones split what would travel together; 0 = the default */
@@ -62,7 +64,6 @@ struct sim_node {
 	struct node *node; /* NULL while down */
 	struct net_peers *net;
 	struct pool *pool;
-	bool ever_configured;   /* was seen with a configuration: from then on it is a member of the cluster */
 	uint64_t boots;         /* starts after a power cut: what the boot id is made of */
 	uint64_t run;           /* starts: old events of an earlier run are stale */
 	uint64_t turn_at_us[3]; /* when a turn is scheduled: consensus, log, apply; 0 = not */
@@ -71,6 +72,10 @@ struct sim_node {
 	bool leaving;           /* was asked to end */
 	bool ending;            /* and will */
 	bool wipe;              /* its disk is replaced before it starts again */
+	bool rot;               /* bytes of its log change before it starts again */
+	char declared_file[32]; /* newest segment at its last start ... */
+	size_t declared_bytes;  /* ... and how much of it the log knows to be durable */
+	uint64_t leads_since_us;
 	int64_t wall_skew_ms;
 };
 
@@ -143,8 +148,17 @@ void check_digest(int node); /* after each turn of its apply thread */
 void check_logs(void);       /* log matching over all pairs */
 /* One leader, every server of its configuration up and all committed applied there. */
 bool check_converged(char *why, size_t cap);
-bool check_is_member(int node);   /* of the leader's configuration, in the end */
-raft_index check_committed(void); /* highest index that anybody applied */
+bool check_is_member(int node);            /* of the leader's configuration, in the end */
+raft_term check_term_of(raft_index index); /* of an entry that somebody applied; 0 = nobody */
+raft_index check_committed(void);          /* highest index that anybody applied */
+
+/* ---- promises.c ---- */
+
+void promise_reset(void);
+void promise_frame(int node, uint16_t type, struct slab *slab); /* a frame that leaves */
+void promise_look(int node);                                    /* after each turn of its consensus thread */
+void promise_check_leader(int node, raft_term term, const struct raft_conf *conf); /* first seen in this term */
+void promise_started(int node);
 
 /* ---- main.c ---- */
 

@@ -201,6 +201,17 @@ static void wipe_someone(void)
 	disk_make_mute(s->number);
 }
 
+/* Bytes of its disk change while it is down. */
+static void rot_someone(void)
+{
+	const struct sim_node *lead = leader();
+	struct sim_node *s = any_node();
+	if (!lead || s == lead || !world_is_up(s->number) || !can_spare_a_voter(lead))
+		return;
+	s->rot = true;
+	disk_make_mute(s->number);
+}
+
 /* ---- their times ---- */
 
 static const struct strike {
@@ -216,6 +227,7 @@ static const struct strike {
 	{ hand_over, offsetof(struct sim_plan, transfer_every_ms) },
 	{ change_servers, offsetof(struct sim_plan, change_every_ms) },
 	{ wipe_someone, offsetof(struct sim_plan, wipe_every_ms) },
+	{ rot_someone, offsetof(struct sim_plan, rot_every_ms) },
 };
 
 static uint64_t mean_ms(size_t i)

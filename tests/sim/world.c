@@ -162,6 +162,7 @@ static void draw_strikes(struct sim_plan *p)
 	p->transfer_every_ms = draw_every(3, 300, 3000);
 	p->change_every_ms = p->nodes > p->initial || world_draw(4) == 0 ? 500 + world_draw(2500) : 0;
 	p->wipe_every_ms = draw_every(4, 1000, 3000);
+	p->rot_every_ms = draw_every(6, 1000, 3000);
 	p->power_per_cent = (uint32_t)world_draw(101);
 	p->hunt_leaders = world_draw(4) == 0;
 	if (p->hunt_leaders) {

@@ -37,10 +37,11 @@ struct client {
 	int node;            /* where it went */
 	uint32_t generation; /* of the operation: late answers are for nobody */
 	uint64_t began_us;
-	raft_term term;   /* asked for with a write; 0 = any */
-	size_t topic;     /* of a create or an alter */
-	int64_t value;    /* of an alter */
-	raft_index floor; /* of a read: every write acknowledged before it began is at or below its index */
+	raft_term term;     /* asked for with a write; 0 = any */
+	raft_term old_term; /* what it saw when it last acted: control loops act on what they saw some time ago */
+	size_t topic;       /* of a create or an alter */
+	int64_t value;      /* of an alter */
+	raft_index floor;   /* of a read: every write acknowledged before it began is at or below its index */
 	struct made_topic topics[TOPICS_PER_CLIENT];
 	size_t topic_count;
 	size_t half_count; /* entries whose second command is refused: nothing of them may ever be seen */
@@ -209,9 +210,12 @@ static void write_something(struct client *c)
 	struct node *n = w.nodes[c->node].node;
 	struct node_proposal p = {
 		.reply = { .queue = c->done, .slot = 0, .generation = c->generation },
-		.term = world_draw(2) ? node_term(n) : 0,
+		.term = world_draw(3) == 0 ? c->old_term
+		        : world_draw(2)    ? node_term(n)
+		                           : 0,
 	};
 	c->term = p.term;
+	c->old_term = node_term(n);
 	if (world_draw(12) == 0) {
 		char name[32];
 		c->op = OP_HALF;

@@ -189,7 +189,17 @@ static void change_servers(void)
 	node_change_unref(c);
 }
 
-/* Its disk is replaced: it comes back empty, under its old name. */
+static void crash_leader(uint64_t a, uint64_t b, void *p)
+{
+	(void)a;
+	(void)b;
+	(void)p;
+	const struct sim_node *s = w.healing ? NULL : leader();
+	if (s)
+		disk_crash_after(s->number, 1 + world_draw(6));
+}
+
+/* Its disk is replaced: it comes back empty, under its old name. Often the leader goes before it was taken in anew. */
 static void wipe_someone(void)
 {
 	const struct sim_node *lead = leader();
@@ -199,6 +209,8 @@ static void wipe_someone(void)
 	world_trace("wipe %s", s->name);
 	s->wipe = true;
 	disk_make_mute(s->number);
+	if (world_draw(2))
+		world_at(500000 + world_draw(2000000), crash_leader, 0, 0, NULL);
 }
 
 /* Bytes of its disk change while it is down. */

@@ -48,12 +48,16 @@ static uint64_t *keeping_up(struct node *n, node_id id, bool make)
 	return NULL;
 }
 
-/* Counted anew under each leader: what another one saw is not known here. */
+/* Counted anew under each leader: what another one saw is not known here. And anew for whoever left and came back. */
 static void watch_lags(struct node *n)
 {
 	if (n->office == 0) {
 		memset(n->membership.keeping_up, 0, sizeof(n->membership.keeping_up));
 		return;
+	}
+	for (size_t i = 0; i < RAFT_SERVERS_MAX; i++) {
+		if (!raft_conf_find(&n->conf, n->membership.keeping_up[i].id))
+			n->membership.keeping_up[i].since_ms = 0;
 	}
 	for (size_t i = 0; i < n->view.peer_count; i++) {
 		const struct raft_peer_view *p = &n->view.peers[i];

@@ -135,18 +135,32 @@ static bool is_taken(const struct http_route *r, struct str key)
 	return names_param(r->params, key) || (r->flags & HTTP_READ && names_param(READ_PARAMS, key));
 }
 
+static bool fail_query(struct svc_answer *a, enum http_query_fault fault, struct str bad)
+{
+	char name[96];
+
+	shown(name, sizeof(name), bad);
+	switch (fault) {
+	case HTTP_QUERY_NAMELESS: return http_call_bad_param(a, name, "a query parameter has a value and no name");
+	case HTTP_QUERY_TWICE: return http_call_bad_param(a, name, "the query parameter '%s' stands twice", name);
+	case HTTP_QUERY_TOO_MANY:
+		return http_call_bad_param(a, name, "the query has more than %d parameters; '%s' is one too many",
+		                           HTTP_PARAMS_MAX, name);
+	case HTTP_QUERY_ENCODING:
+	case HTTP_QUERY_FINE: break;
+	}
+	return http_call_bad_param(a, name, "the query parameter '%s' is not percent-encoded UTF-8", name);
+}
+
 static bool check_params(struct http_call *c, struct str query, struct svc_answer *a)
 {
 	struct str bad = { "", 0 };
 	char name[96];
 
-	if (!http_query_parse(query, &c->arena, c->params, &c->param_count, &bad)) {
-		shown(name, sizeof(name), bad);
-		return http_call_bad_param(a, name,
-		                           "the query cannot be read at '%s': it is not percent-encoded UTF-8, stands "
-		                           "twice, or is one of more than %d",
-		                           name, HTTP_PARAMS_MAX);
-	}
+	enum http_query_fault fault = http_query_parse(query, &c->arena, c->params, &c->param_count, &bad);
+
+	if (fault != HTTP_QUERY_FINE)
+		return fail_query(a, fault, bad);
 	for (size_t i = 0; i < c->param_count; i++) {
 		if (!is_taken(c->match.route, c->params[i].key)) {
 			shown(name, sizeof(name), c->params[i].key);
@@ -192,7 +206,8 @@ static bool fail_no_route(const struct http_call *c, struct str path, struct svc
 		char allow[64];
 
 		svc_fail(a, 405, "method_not_allowed", NULL, "%s is not served at %s; allowed: %s",
-		         http_verb_names[c->verb], name, http_allow_text(c->match.allowed, allow, sizeof(allow)));
+		         c->verb == HTTP_VERB_OTHER ? "this method" : http_verb_names[c->verb], name,
+		         http_allow_text(c->match.allowed, allow, sizeof(allow)));
 		a->allowed = c->match.allowed;
 		return false;
 	}

@@ -72,6 +72,7 @@ static int on_headers_complete(http_parser *hp)
 	return 2;
 }
 
+/* What the parser does not know either is refused by it: how such a request would end nobody can say. */
 static bool verb_of(unsigned method, struct http_head *h)
 {
 	h->is_head = method == HTTP_HEAD;
@@ -82,7 +83,8 @@ static bool verb_of(unsigned method, struct http_head *h)
 	case HTTP_PUT: h->verb = HTTP_VERB_PUT; return true;
 	case HTTP_PATCH: h->verb = HTTP_VERB_PATCH; return true;
 	case HTTP_DELETE: h->verb = HTTP_VERB_DELETE; return true;
-	default: return false;
+	case HTTP_CONNECT: return false;
+	default: h->verb = HTTP_VERB_OTHER; return true;
 	}
 }
 

@@ -48,7 +48,8 @@ static bool is_known(const struct http_param *params, size_t count, struct str k
 	return false;
 }
 
-bool http_query_parse(struct str query, struct arena *a, struct http_param *out, size_t *count, struct str *bad)
+enum http_query_fault http_query_parse(struct str query, struct arena *a, struct http_param *out, size_t *count,
+                                       struct str *bad)
 {
 	size_t n = 0;
 
@@ -65,13 +66,19 @@ bool http_query_parse(struct str query, struct arena *a, struct http_param *out,
 		if (part.len == 0)
 			continue;
 		*bad = key;
-		if (n == HTTP_PARAMS_MAX || !http_decode(key, true, a, &out[n].key))
-			return false;
+		if (key.len == 0)
+			return HTTP_QUERY_NAMELESS;
+		if (n == HTTP_PARAMS_MAX)
+			return HTTP_QUERY_TOO_MANY;
+		if (!http_decode(key, true, a, &out[n].key))
+			return HTTP_QUERY_ENCODING;
 		*bad = out[n].key;
-		if (key.len == 0 || is_known(out, n, out[n].key) || !http_decode(value, true, a, &out[n].value))
-			return false;
+		if (is_known(out, n, out[n].key))
+			return HTTP_QUERY_TWICE;
+		if (!http_decode(value, true, a, &out[n].value))
+			return HTTP_QUERY_ENCODING;
 		n++;
 	}
 	*count = n;
-	return true;
+	return HTTP_QUERY_FINE;
 }

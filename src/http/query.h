@@ -20,8 +20,16 @@ struct http_param {
 
 bool http_decode(struct str in, bool plus_is_blank, struct arena *a, struct str *out);
 
-/* Splits "a=1&b=2". False: something does not decode, a key is empty or stands twice, or there are too many; `bad` gets
- * the key to blame (maybe empty). */
-bool http_query_parse(struct str query, struct arena *a, struct http_param *out, size_t *count, struct str *bad);
+enum http_query_fault {
+	HTTP_QUERY_FINE,
+	HTTP_QUERY_ENCODING, /* key or value is not percent-encoded UTF-8 */
+	HTTP_QUERY_NAMELESS, /* a value without a key */
+	HTTP_QUERY_TWICE,    /* a key stands again */
+	HTTP_QUERY_TOO_MANY, /* more than HTTP_PARAMS_MAX */
+};
+
+/* Splits "a=1&b=2". Of a query that is not fine `bad` gets the key to blame (maybe empty), and `count` is 0. */
+enum http_query_fault http_query_parse(struct str query, struct arena *a, struct http_param *out, size_t *count,
+                                       struct str *bad);
 
 #endif /* HTTP_QUERY_H */

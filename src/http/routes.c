@@ -58,7 +58,7 @@ const struct http_route http_routes[] = {
 const size_t http_route_count = sizeof(http_routes) / sizeof(http_routes[0]);
 _Static_assert(sizeof(http_routes) / sizeof(http_routes[0]) <= HTTP_ROUTES_MAX, "statistics have a row per route");
 
-const char *const http_verb_names[HTTP_VERB_END] = { "GET", "POST", "PUT", "PATCH", "DELETE" };
+const char *const http_verb_names[HTTP_VERB_END] = { "GET", "POST", "PUT", "PATCH", "DELETE", "OTHER" };
 
 /* Cuts the next segment off a path that stands on a slash. */
 static bool next_segment(const char **p, const char *end, struct str *out)
@@ -121,7 +121,7 @@ const char *http_allow_text(unsigned allowed, char *out, size_t cap)
 	size_t n = 0;
 
 	out[0] = '\0';
-	for (int v = 0; v < HTTP_VERB_END; v++) {
+	for (int v = 0; v < HTTP_VERB_OTHER; v++) {
 		if (!(allowed & 1u << v))
 			continue;
 		int add = snprintf(out + n, cap - n, "%s%s%s", n ? ", " : "", http_verb_names[v],

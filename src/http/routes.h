@@ -16,7 +16,15 @@
 
 struct http_call; /* http/call.h: one request on its way through a handler */
 
-enum http_verb { HTTP_VERB_GET, HTTP_VERB_POST, HTTP_VERB_PUT, HTTP_VERB_PATCH, HTTP_VERB_DELETE, HTTP_VERB_END };
+enum http_verb {
+	HTTP_VERB_GET,
+	HTTP_VERB_POST,
+	HTTP_VERB_PUT,
+	HTTP_VERB_PATCH,
+	HTTP_VERB_DELETE,
+	HTTP_VERB_OTHER, /* a method of HTTP that no path here takes: 405 or 404, as the path is known or not */
+	HTTP_VERB_END
+};
 
 #define HTTP_ROUTES_MAX 64 /* bound of the statistics' table */
 

@@ -113,7 +113,7 @@ int http_wire_get_request(const uint8_t *bytes, size_t len, struct http_call *c,
 		return rc;
 	uint64_t verb = mp_read_u64(&r);
 
-	if (verb >= HTTP_VERB_END)
+	if (verb >= HTTP_VERB_OTHER) /* it has no path, so it is not forwarded */
 		return err_set(e, ERR_CORRUPT, "a forwarded frame has an unknown method");
 	memset(c->fields, 0, sizeof(c->fields));
 	c->verb = (enum http_verb)verb;

@@ -124,28 +124,39 @@ static void test_query_decodes_strictly(void **state)
 	arena_fini(&a);
 }
 
-/* Parameters: empty parts are passed over, a key stands once, too many are refused. */
+/* Parameters: empty parts are passed over; each fault is told from the others and names the key to blame. */
 static void test_query_splits_parameters(void **state)
 {
 	(void)state;
-	static const char *const bad[] = { "=1",    "a&a",   "a=1&%61=2",
-		                           "a=%zz", "%zz=1", "1&2&3&4&5&6&7&8&9&10&11&12&13&14&15&16&17" };
+	static const struct {
+		const char *query;
+		enum http_query_fault fault;
+		const char *blame;
+	} bad[] = {
+		{ "=1", HTTP_QUERY_NAMELESS, "" },
+		{ "a&a", HTTP_QUERY_TWICE, "a" },
+		{ "a=1&%61=2", HTTP_QUERY_TWICE, "a" },
+		{ "a=%zz", HTTP_QUERY_ENCODING, "a" },
+		{ "%zz=1", HTTP_QUERY_ENCODING, "%zz" },
+		{ "1&2&3&4&5&6&7&8&9&10&11&12&13&14&15&16&17", HTTP_QUERY_TOO_MANY, "17" },
+	};
 	struct http_param p[HTTP_PARAMS_MAX];
 	struct arena a = { 0 };
 	struct str blame;
 	size_t n;
 
-	assert_true(http_query_parse(STR_LIT("&a=1&&b=x%3Dy&c&d=&"), &a, p, &n, &blame));
+	assert_int_equal(http_query_parse(STR_LIT("&a=1&&b=x%3Dy&c&d=&"), &a, p, &n, &blame), HTTP_QUERY_FINE);
 	assert_int_equal(n, 4);
 	assert_true(str_is(p[0].key, "a") && str_is(p[0].value, "1"));
 	assert_true(str_is(p[1].key, "b") && str_is(p[1].value, "x=y"));
 	assert_true(str_is(p[2].key, "c") && p[2].value.len == 0 && p[2].value.p);
 	assert_true(str_is(p[3].key, "d") && p[3].value.len == 0 && p[3].value.p);
-	assert_true(http_query_parse(STR_LIT(""), &a, p, &n, &blame));
+	assert_int_equal(http_query_parse(STR_LIT(""), &a, p, &n, &blame), HTTP_QUERY_FINE);
 	assert_int_equal(n, 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		if (http_query_parse(str_of(bad[i]), &a, p, &n, &blame))
-			fail_msg("%s was taken", bad[i]);
+		if (http_query_parse(str_of(bad[i].query), &a, p, &n, &blame) != bad[i].fault || n != 0 ||
+		    !str_is(blame, bad[i].blame))
+			fail_msg("%s", bad[i].query);
 	}
 	arena_fini(&a);
 }
@@ -161,6 +172,11 @@ static const struct {
 	{ GET("/v1/policies"), 404, "no_such_path", NULL },
 	{ GET("/v1/topics/t/produce"), 404, "no_such_path", NULL },
 	{ GET("/v1/topics?nosuch=1"), 400, "bad_parameter", "\"field\":\"nosuch\"" },
+	{ GET("/v1/topics?prefix=a&prefix=b"), 400, "bad_parameter", "'prefix' stands twice" },
+	{ GET("/v1/topics?prefix=%ff"), 400, "bad_parameter", "'prefix' is not percent-encoded UTF-8" },
+	{ GET("/v1/topics?=x"), 400, "bad_parameter", "a value and no name" },
+	{ GET("/v1/topics?1&2&3&4&5&6&7&8&9&10&11&12&13&14&15&16&17"), 400, "bad_parameter",
+	  "more than 16 parameters" },
 	{ GET("/v1/topics?consistency=strong"), 200, NULL, NULL },
 	{ GET("/v1/topics?consistency=local"), 200, NULL, NULL },
 	{ GET("/v1/topics?consistency=weak"), 400, "bad_parameter", "\"field\":\"consistency\"" },
@@ -236,6 +252,11 @@ static const struct {
 	{ "GET http://elsewhere:1/healthz HTTP/1.1\r\nHost: a\r\n\r\n", 200, NULL, NULL },
 	{ "GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", 200, NULL, NULL },
 	{ "PUT /v1/topics HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed", NULL },
+	{ "OPTIONS /v1/topics HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed", "allowed: GET, HEAD, POST" },
+	{ "TRACE /v1/topics/t HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed", "PATCH, DELETE" },
+	{ "PROPFIND /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", 405, "method_not_allowed", NULL },
+	{ "OPTIONS /v1/nosuch HTTP/1.1\r\nHost: a\r\n\r\n", 404, "no_such_path", NULL },
+	{ "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", 404, "no_such_path", NULL },
 	{ "POST /v1/topics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 415, "content_type", NULL },
 	{ "POST /v1/topics HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n", 415,
 	  "content_type", NULL },
@@ -276,8 +297,16 @@ static void test_requests_are_answered(void **state)
 		assert_reply(&r, cases[i].status, cases[i].code);
 		assert_int_equal(r.body[r.body_len - 1], '\n');
 	}
-	client_ask(&c, "PATCH /v1/topics HTTP/1.1\r\nHost: a\r\n\r\n", &r);
-	assert_string_equal(reply_field(&r, "Allow"), "GET, HEAD, POST");
+	static const char *const others[] = { "PATCH", "OPTIONS", "TRACE", "SEARCH" };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		char ask[80];
+
+		snprintf(ask, sizeof(ask), "%s /v1/topics HTTP/1.1\r\nHost: a\r\n\r\n", others[i]);
+		client_ask(&c, ask, &r);
+		assert_reply(&r, 405, "method_not_allowed");
+		assert_string_equal(reply_field(&r, "Allow"), "GET, HEAD, POST");
+	}
 	client_close(&c);
 }
 

@@ -260,7 +260,7 @@ static void test_head_reads_fields(void **state)
 	assert_false(h.fields[HTTP_FIELD_IF_MATCH].set);
 }
 
-/* Methods that are served, HEAD as GET, and those that are not. */
+/* Methods that are served, HEAD as GET; other methods of HTTP, which the path refuses; and no methods at all. */
 static void test_head_knows_methods(void **state)
 {
 	static const struct {
@@ -273,9 +273,9 @@ static void test_head_knows_methods(void **state)
 		{ "PUT", HTTP_VERB_PUT },
 		{ "PATCH", HTTP_VERB_PATCH },
 		{ "DELETE", HTTP_VERB_DELETE },
-		{ "OPTIONS", -1 },
-		{ "TRACE", -1 },
-		{ "PROPFIND", -1 },
+		{ "OPTIONS", HTTP_VERB_OTHER },
+		{ "TRACE", HTTP_VERB_OTHER },
+		{ "PROPFIND", HTTP_VERB_OTHER },
 		{ "BREW", -1 },
 		{ "get", -1 },
 	};

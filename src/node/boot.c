@@ -241,18 +241,6 @@ int node_open(const struct node_options *o, struct node **out, struct err *e)
 	return 0;
 }
 
-void node_self_hello(const struct node *n, struct net_hello *out)
-{
-	memset(out, 0, sizeof(*out));
-	out->cluster_id = n->self.cluster_id;
-	out->incarnation = n->self.incarnation;
-	snprintf(out->name, sizeof(out->name), "%s", n->o.id);
-	snprintf(out->addr, sizeof(out->addr), "%s", n->o.cluster_addr);
-	out->empty = !node_is_configured(n);
-	out->learner = n->o.learner;
-	out->entry_types = n->o.max_entry_type;
-}
-
 void node_attach_net(struct node *n, struct net_peers *net)
 {
 	n->net = net;

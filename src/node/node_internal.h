@@ -555,6 +555,8 @@ struct node_status_board {
 };
 
 void node_status_publish(struct node *n);
+/* As node_self_hello, of now: consensus thread. */
+void node_fill_hello(const struct node *n, struct net_hello *out);
 
 /* ---- stop (stop.c) ---- */
 

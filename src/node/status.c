@@ -17,6 +17,7 @@ static void fill(struct node *n, struct node_status *s)
 {
 	const struct raft_view *v = &n->view;
 	const bool stopped = n->stopped[0] != '\0';
+	s->incarnation = n->self.incarnation;
 	s->cluster_id = n->self.cluster_id;
 	s->role = stopped ? RAFT_FOLLOWER : v->role;
 	s->term = v->term;
@@ -74,6 +75,25 @@ void node_status_publish(struct node *n)
 	atomic_store_explicit(&b->contact_ms, n->status.contact_ms, memory_order_release);
 }
 
+/* What the options say never changes; the rest comes from whoever may read it. */
+static void put_hello(const struct node *n, uint64_t cluster_id, node_id incarnation, bool configured,
+                      struct net_hello *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->cluster_id = cluster_id;
+	out->incarnation = incarnation;
+	snprintf(out->name, sizeof(out->name), "%s", n->o.id);
+	snprintf(out->addr, sizeof(out->addr), "%s", n->o.cluster_addr);
+	out->empty = !configured;
+	out->learner = n->o.learner;
+	out->entry_types = n->o.max_entry_type;
+}
+
+void node_fill_hello(const struct node *n, struct net_hello *out)
+{
+	put_hello(n, n->self.cluster_id, n->self.incarnation, node_is_configured(n), out);
+}
+
 /* ---- any thread ---- */
 
 uint64_t node_status_version(const struct node *n)
@@ -94,6 +114,13 @@ void node_get_status(const struct node *n, struct node_status *out)
 			break;
 	}
 	memcpy(out, words, sizeof(*out));
+}
+
+void node_self_hello(const struct node *n, struct net_hello *out)
+{
+	struct node_status s;
+	node_get_status(n, &s);
+	put_hello(n, s.cluster_id, s.incarnation, s.configured, out);
 }
 
 bool node_is_leader(const struct node *n)

@@ -61,7 +61,7 @@ void node_announce(struct node *n)
 	if (!n->net)
 		return;
 	struct net_hello h;
-	node_self_hello(n, &h);
+	node_fill_hello(n, &h);
 	net_peers_set_self(n->net, &h);
 }
 

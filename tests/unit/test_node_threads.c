@@ -270,6 +270,7 @@ static void *run_looker(void *arg)
 	uint64_t seen = 0;
 	raft_index applied = 0;
 	raft_term term = 0;
+	bool joined = false;
 	while (!atomic_load(&f->seen)) {
 		struct node_status s;
 		node_get_status(f->node, &s);
@@ -281,6 +282,12 @@ static void *run_looker(void *arg)
 		if (node_status_version(f->node) < seen)
 			abort();
 		seen = node_status_version(f->node);
+		/* Made of one publication too: the cluster's id is there before its configuration, and both stay. */
+		struct net_hello h;
+		node_self_hello(f->node, &h);
+		if (h.incarnation == 0 || (!h.empty && h.cluster_id == 0) || (joined && h.empty))
+			abort();
+		joined = !h.empty;
 		(void)node_is_caught_up(f->node, NULL, 0);
 		(void)node_contact_age_ms(f->node);
 		struct store_txn *txn;
@@ -313,12 +320,13 @@ static void test_threads_share_a_node(void **state)
 	assert_non_null(mkdtemp(f.dir));
 	log_set_sink(quiet, NULL);
 	start(&f);
-	start_threads(&f);
-	while (!node_is_leader(f.node))
-		usleep(1000);
+	/* Before the node takes its first turn: they see it become a cluster. */
 	pthread_t lookers[2];
 	for (size_t i = 0; i < ARRAY_LEN(lookers); i++)
 		assert_int_equal(pthread_create(&lookers[i], NULL, run_looker, &f), 0);
+	start_threads(&f);
+	while (!node_is_leader(f.node))
+		usleep(1000);
 	struct writer writers[WRITERS];
 	pthread_t threads[WRITERS];
 	for (int i = 0; i < WRITERS; i++) {

@@ -265,6 +265,18 @@ return function(verb, kit)
   end
 
   verb{
+    name = "snapshot",
+    about = "takes one of the node that is asked",
+    example = "veena --url http://n2:7942 snapshot",
+    run = function(c, call)
+      local body, answer = c:call("POST", "/v1/cluster/snapshot", {})
+      kit.answer_with(call, body, answer, function()
+        print(("%s took a snapshot at index %d, %d KiB"):format(body.node, body.index, (body.bytes + 1023) // 1024))
+      end)
+    end,
+  }
+
+  verb{
     name = "barrier",
     about = "waits until a node has all that is committed",
     example = "veena barrier",

@@ -1,5 +1,5 @@
-/* Changing the Raft configuration and handing leadership over: operations of the node, not entries of the state
- * machine.
+/* Operations of the node that are no entries of the state machine: changing the Raft configuration, handing leadership
+ * over, taking a snapshot. The first two:
  *
  *   parse -> confirm that this node leads (read index, applied) -> ask the node -> (applied here) -> answer
  *
@@ -481,4 +481,56 @@ void svc_cluster_run(struct svc *s, const struct svc_request *rq, svc_done done,
 		t->resume = on_confirmed;
 		svc_task_wait_read(t, SVC_CONFIRM_MS);
 	}
+}
+
+/* ---- a snapshot of the node that was asked ---- */
+
+static void fail_snapshot(struct svc_task *t, int code)
+{
+	if (code == ERR_FULL)
+		fail_503(t, "storage_full", "none", "there is no room for a snapshot on this node's disk; make some");
+	else if (code == ERR_NOTFOUND)
+		fail_503(t, "not_ready", "none", "this node holds nothing yet that a snapshot could be taken of");
+	else if (code == ERR_STOPPED)
+		fail_asked(t, code);
+	else
+		fail_503(t, "snapshot_failed", "none",
+		         "the snapshot could not be written; the log of this node says why");
+}
+
+static void on_snapshot(struct svc_task *t, enum svc_wake why)
+{
+	struct svc_answer a = { 0 };
+	struct json_writer w = { .out = &a.body };
+
+	(void)why;
+	if (t->completion.code != 0) {
+		fail_snapshot(t, t->completion.code);
+		return;
+	}
+	json_begin_object(&w);
+	json_field_cstr(&w, "node", svc_node_status(t->svc, NULL)->id);
+	json_field_u64(&w, "index", t->completion.index);
+	json_field_u64(&w, "bytes", t->completion.detail);
+	json_end_object(&w);
+	svc_answer_json(&a, 200);
+	end(t, &a);
+}
+
+void svc_snapshot_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
+{
+	struct svc_task *t = svc_task_begin(s, rq, done, arg);
+	struct svc_answer a = { 0 };
+
+	if (!t)
+		return;
+	if (!svc_task_may(t, &a)) {
+		end(t, &a);
+		return;
+	}
+	t->resume = on_snapshot;
+	if (!node_ask_snapshot(s->shared->node, svc_task_reply_to(t)))
+		fail_503(t, "overloaded", "none", "too many requests wait on this node; try again");
+	else
+		svc_task_wait_proposal(t);
 }

@@ -220,6 +220,7 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_SERVER_SET:
 	case SVC_SERVER_REMOVE:
 	case SVC_LEADER_TRANSFER: svc_cluster_run(s, rq, done, arg); return;
+	case SVC_SNAPSHOT: svc_snapshot_run(s, rq, done, arg); return;
 	case SVC_BARRIER: svc_confirm(s, rq, done, arg); return;
 	default: break;
 	}

@@ -234,6 +234,7 @@ void svc_log_drop(struct svc_task *t); /* lets go of what an unfinished one hold
 /* ---- cluster.c ---- */
 
 void svc_cluster_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
+void svc_snapshot_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
 /* ---- auth.c ---- */
 
 /* For what is neither a write of write.c nor a read of reads.c: does who asks hold the grant of the route, as of now?

@@ -64,6 +64,8 @@ struct node {
 	struct entry log[WORLD_LOG]; /* what was applied, by index; counts owned */
 	raft_index log_first;        /* what is older is compacted away */
 	struct node_history *history;
+	bool snapshot_asked;
+	struct node_reply_to snapshot;
 	struct node_change *change; /* the one asked for; one hold */
 	char heir[RAFT_NAME_MAX + 1];
 	bool transfer_asked, transfer_dry;
@@ -200,6 +202,16 @@ void node_ask_history(struct node *n, struct node_history *h)
 	assert_null(n->history);
 	h->refs++;
 	n->history = h;
+}
+
+bool node_ask_snapshot(struct node *n, struct node_reply_to reply)
+{
+	if (n->queue_full)
+		return false;
+	assert_false(n->snapshot_asked);
+	n->snapshot_asked = true;
+	n->snapshot = reply;
+	return true;
 }
 
 enum node_fault node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap)

@@ -238,6 +238,8 @@ static const struct {
 	{ "DELETE /v1/cluster/servers/%ff HTTP/1.1\r\nHost: a\r\n\r\n", 400, "bad_request", NULL },
 	{ "POST /v1/cluster/leader?to=n2 HTTP/1.1\r\nHost: a\r\nX-Veena-Client: 1\r\n\r\n", 400, "bad_parameter",
 	  "\"field\":\"to\"" },
+	{ "POST /v1/cluster/snapshot HTTP/1.1\r\nHost: a\r\n\r\n", 415, "content_type", NULL },
+	{ GET("/v1/cluster/snapshot"), 405, "method_not_allowed", NULL },
 	{ GET("/v1/log"), 200, NULL, "{\"entries\":[{\"index\":1," },
 	{ GET("/v1/log?topic=t&since=0&limit=1&consistency=strong"), 200, NULL, "{\"entries\":[]," },
 	{ GET("/v1/log?since=-1"), 400, "bad_parameter", "\"field\":\"since\"" },

@@ -392,6 +392,58 @@ static void test_F07_hand_overs_are_refused(void **state)
 	}
 }
 
+/* ---- snapshots ---- */
+
+static void take_snapshot(int code, raft_index index, uint64_t bytes)
+{
+	ask(SVC_SNAPSHOT, NULL, NULL, &a);
+	assert_true(world.snapshot_asked);
+	assert_int_equal(a.count, 0);
+	world.snapshot_asked = false;
+	complete(&world.snapshot, code, index, bytes);
+	turn();
+}
+
+/* Taken on the node that was asked, leader or not; what went wrong is said, and that nothing else did. */
+static void test_snapshot_is_this_nodes(void **state)
+{
+	static const struct {
+		int code;
+		const char *word;
+	} rows[] = { { ERR_FULL, "storage_full" },
+		     { ERR_IO, "snapshot_failed" },
+		     { ERR_NOTFOUND, "not_ready" },
+		     { ERR_STOPPED, "stopped" } };
+	struct svc_request rq = request_of(SVC_SNAPSHOT, NULL, NULL);
+
+	(void)state;
+	lead(false);
+	take_snapshot(0, 7, 4096);
+	assert_answer(&a, 200, "");
+	assert_string_equal(a.body, "{\"node\":\"n1\",\"index\":7,\"bytes\":4096}\n");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		take_snapshot(rows[i].code, 0, 0);
+		assert_answer(&a, 503, rows[i].word);
+		assert_holds(&a, "\"outcome\":\"none\"");
+	}
+	world.queue_full = true;
+	run(&rq);
+	assert_answer(&a, 503, "overloaded");
+}
+
+static void test_only_admins_take_snapshots(void **state)
+{
+	struct svc_request rq = request_of(SVC_SNAPSHOT, NULL, NULL);
+
+	(void)state;
+	add_user(CMD_USER_CREATE, "ann", "observe", NULL);
+	act_as(&rq, "ann");
+	rq.grant = SVC_GRANT_ADMIN;
+	run(&rq);
+	assert_answer(&a, 403, "forbidden");
+	assert_false(world.snapshot_asked);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +459,8 @@ int main(void)
 		CASE_AUTH(test_only_admins_change_servers),
 		CASE(test_leadership_is_handed_over),
 		CASE(test_F07_hand_overs_are_refused),
+		CASE(test_snapshot_is_this_nodes),
+		CASE_AUTH(test_only_admins_take_snapshots),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

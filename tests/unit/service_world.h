@@ -42,6 +42,7 @@ struct answered {
 	int status;
 	char code[64];
 	char body[65536];
+	char etag[SVC_ETAG_SIZE];
 	raft_index index;
 	bool not_leader, not_applied;
 	uint32_t retry_after_s;
@@ -77,6 +78,9 @@ struct node {
 	struct svc_placement *placements[WORLD_QUEUE];
 	size_t placement_count;
 	bool placer_refuses;
+	struct svc_schema_question *questions[WORLD_QUEUE]; /* about schemas */
+	size_t question_count;
+	bool judge_refuses;
 };
 
 static struct node world;
@@ -469,6 +473,33 @@ static UNUSED void act_as(struct svc_request *rq, const char *name)
 	snprintf(rq->principal.name, sizeof(rq->principal.name), "%s", name);
 }
 
+/* ---- the judge of schemas, played ---- */
+
+static UNUSED bool take_question(void *arg, struct svc_schema_question *q)
+{
+	(void)arg;
+	if (world.judge_refuses)
+		return false;
+	assert_true(world.question_count < WORLD_QUEUE);
+	world.questions[world.question_count++] = q;
+	return true;
+}
+
+/* Answers the oldest question. */
+static UNUSED void judge_with(enum svc_schema_result result, const char *reason)
+{
+	assert_true(world.question_count > 0);
+	struct svc_schema_question *q = world.questions[0];
+
+	memmove(&world.questions[0], &world.questions[1], (world.question_count - 1) * sizeof(world.questions[0]));
+	world.question_count--;
+	q->result = result;
+	snprintf(q->reason, sizeof(q->reason), "%s", reason);
+	complete(&q->reply, 0, 0, 0);
+	svc_schema_question_unref(q);
+	turn();
+}
+
 /* ---- asking ---- */
 
 static UNUSED void on_done(void *arg, struct svc_answer *a)
@@ -479,6 +510,7 @@ static UNUSED void on_done(void *arg, struct svc_answer *a)
 	to->status = a->status;
 	snprintf(to->code, sizeof(to->code), "%s", a->code ? a->code : "");
 	snprintf(to->body, sizeof(to->body), "%.*s", (int)a->body.len, a->body.data ? (const char *)a->body.data : "");
+	snprintf(to->etag, sizeof(to->etag), "%s", a->etag);
 	to->index = a->index;
 	to->not_leader = a->not_leader;
 	to->not_applied = a->not_applied;
@@ -487,7 +519,9 @@ static UNUSED void on_done(void *arg, struct svc_answer *a)
 
 static UNUSED struct svc_request request_of(enum svc_op op, const char *topic, const char *body)
 {
-	struct svc_request rq = { .op = op, .grant = SVC_GRANT_ANY, .partition = -1, .limit = SVC_LIMIT_DEFAULT };
+	struct svc_request rq = {
+		.op = op, .grant = SVC_GRANT_ANY, .partition = -1, .version = -1, .limit = SVC_LIMIT_DEFAULT
+	};
 
 	rq.principal.anonymous = rq.principal.root = true;
 	snprintf(rq.principal.name, sizeof(rq.principal.name), "anonymous");
@@ -581,6 +615,8 @@ static UNUSED void world_close(void)
 		entry_unref(&world.log[i]);
 	for (size_t i = 0; i < world.placement_count; i++)
 		svc_placement_unref(world.placements[i]);
+	for (size_t i = 0; i < world.question_count; i++)
+		svc_schema_question_unref(world.questions[i]);
 	for (size_t i = 0; i < world.proposal_count; i++)
 		slab_unref(world.proposals[i].entry);
 	assert_int_equal(fsm_close(world.fsm, true, NULL), 0);
@@ -606,6 +642,7 @@ static UNUSED void world_begin(const struct svc_shared_options *wanted)
 		world.svc[i] = svc_new(world.shared, 16, &world.wake[i]);
 	}
 	svc_set_placer(take_placement, NULL);
+	svc_set_schema_judge(take_question, NULL);
 }
 
 static UNUSED int world_setup(void **state)

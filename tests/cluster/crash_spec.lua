@@ -78,7 +78,7 @@ describe("a cluster whose processes die", function()
 	end)
 
 	-- The leader's own disk is no majority: with both followers frozen it may answer anything but 201.
-	harness.case("acknowledges nothing that only the leader holds", {}, function(c)
+	harness.case("F21: acknowledges nothing that only the leader holds", {}, function(c)
 		local leader = c:leader()
 		for _, node in ipairs(c.nodes) do
 			if node ~= leader then node:pause() end
@@ -106,7 +106,9 @@ describe("a cluster whose processes die", function()
 		for round = 1, harness.scaled(2, 10) do
 			loads[round] = history.start_load(c, "r" .. round)
 			local before = proc.now_ms()
-			harness.eventually(10000, "the load gets through", function() return history.first_created({ loads[round] }, before) end)
+			harness.eventually(10000, "the load gets through", function()
+				return history.first_created({ loads[round] }, before)
+			end)
 			for _, node in ipairs(c.nodes) do node:signal(proc.SIGKILL) end
 			for _, node in ipairs(c.nodes) do node:wait_exit() end
 			loads[round].stop()
@@ -120,7 +122,7 @@ end)
 describe("a leader that freezes", function()
 	-- SIGSTOP: the others elect; what the frozen one had in hand or finds in its sockets when it wakes must not be
 	-- acknowledged on its old authority.
-	harness.case("is replaced, and acknowledges nothing stale when it wakes", {}, function(c)
+	harness.case("F06: is replaced, and acknowledges nothing stale when it wakes", {}, function(c)
 		local old = c:leader()
 		local old_term = old:status().term
 		old:post("/v1/topics", { name = "contested", partitions = 3 }, 201)
@@ -171,5 +173,12 @@ describe("a leader that freezes", function()
 			assert.equal(7, node:get("/v1/topics/taken", 200).json.partitions)
 			assert.equal(9, node:get("/v1/topics/contested", 200).json.partitions)
 		end
+		-- Nothing of the old term stands behind the first entry of the new one.
+		local newest = 0
+		for _, entry in ipairs(new:get("/v1/log?limit=1000", 200).json.entries) do
+			assert.is_true(entry.term >= newest, "index " .. entry.index .. " is of term " .. entry.term)
+			newest = entry.term
+		end
+		assert.is_true(newest > old_term)
 	end)
 end)

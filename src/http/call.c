@@ -235,7 +235,9 @@ static bool prepare(struct http_call *c, struct svc_answer *a)
 	c->rq.op = c->match.route->op;
 	c->rq.grant = c->match.route->grant;
 	if (c->overloaded) {
-		svc_fail_write(a, 503, "overloaded", "none", 0, "too many answers wait to be taken by their clients");
+		svc_fail_write(
+		    a, 503, "overloaded", "none", 0,
+		    "this node holds as much of requests and answers as it may; nothing was done, try again");
 		a->retry_after_s = 1;
 		return false;
 	}

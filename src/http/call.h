@@ -34,7 +34,7 @@ struct http_call {
 	enum http_verb verb;
 	bool is_head;
 	bool forwarded;                    /* came from another server: never forwarded again */
-	bool overloaded;                   /* too much waits to be sent already: refused */
+	bool overloaded;                   /* requests or answers hold too much memory already: refused */
 	struct str target;                 /* origin form, as received */
 	struct str fields[HTTP_FIELD_END]; /* p NULL: absent */
 

@@ -14,17 +14,6 @@
 #include "net/addr.h"
 
 #define READ_STEP (16u << 10) /* bytes asked for at once */
-/* When connections run out: who gives way after what time. A good client's request takes milliseconds to arrive, and
- * between two requests of one conversation it is silent for not much longer. */
-#define EVICT_REQUEST_MS 1000
-#define EVICT_IDLE_MS 250
-#define EVICT_WRITE_MS 2000
-
-static size_t unsent(const struct http_conn *c)
-{
-	return c->out.len - c->out_sent;
-}
-
 static uint8_t *request_bytes(const struct http_conn *c)
 {
 	return c->in.data + c->in_off;
@@ -35,70 +24,42 @@ static size_t request_have(const struct http_conn *c)
 	return c->in.len - c->in_off;
 }
 
-/* ---- time limits ---- */
+/* ---- memory ---- */
 
-static void deadline_clear(struct http_conn *c)
+/* Room for `want` more bytes, counted if it is more than every connection may have. False: all requests together hold
+ * too much. */
+static bool hold(struct http_conn *c, size_t want)
 {
-	struct http_list *l = &c->thread->deadlines[c->deadline];
+	size_t cap = c->in.cap > HTTP_REQUEST_FREE ? c->in.cap : HTTP_REQUEST_FREE;
 
-	if (c->deadline == HTTP_DEADLINE_NONE)
-		return;
-	*(c->dl_prev ? &c->dl_prev->dl_next : &l->first) = c->dl_next;
-	*(c->dl_next ? &c->dl_next->dl_prev : &l->last) = c->dl_prev;
-	c->dl_prev = c->dl_next = NULL;
-	c->deadline = HTTP_DEADLINE_NONE;
+	if (c->in.len + want <= HTTP_REQUEST_FREE)
+		return true;
+	while (cap - c->in.len < want)
+		cap *= 2; /* as the buffer will grow */
+	if (cap <= c->held)
+		return true;
+	if (!http_server_take_bytes(c->thread->server, cap - c->held))
+		return false;
+	c->held = cap;
+	return true;
 }
 
-static void deadline_set(struct http_conn *c, enum http_deadline kind)
+/* A large request is done with: its memory goes, what came behind it stays. */
+static void let_go(struct http_conn *c)
 {
-	const struct http_options *o = &c->thread->server->o;
-	const uint32_t lengths[HTTP_DEADLINE_END] = {
-		[HTTP_DEADLINE_IDLE] = o->idle_ms,
-		[HTTP_DEADLINE_REQUEST] = o->request_ms,
-		[HTTP_DEADLINE_WRITE] = o->write_ms,
-		[HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
-	};
-	struct http_list *l = &c->thread->deadlines[kind];
+	struct buf rest = { 0 };
 
-	deadline_clear(c);
-	if (kind == HTTP_DEADLINE_NONE)
+	if (c->held == 0)
 		return;
-	c->since_ms = clock_mono_ms();
-	c->deadline_ms = c->since_ms + lengths[kind];
-	c->deadline = kind;
-	c->dl_prev = l->last;
-	*(l->last ? &l->last->dl_next : &l->first) = c;
-	l->last = c;
-}
-
-static enum http_deadline deadline_kind(const struct http_conn *c)
-{
-	if (unsent(c) > 0)
-		return HTTP_DEADLINE_WRITE;
-	switch (c->state) {
-	case HTTP_CONN_IDLE: return c->first ? HTTP_DEADLINE_REQUEST : HTTP_DEADLINE_IDLE;
-	case HTTP_CONN_HEAD:
-	case HTTP_CONN_BODY: return HTTP_DEADLINE_REQUEST;
-	case HTTP_CONN_LINGER: return HTTP_DEADLINE_LINGER;
-	case HTTP_CONN_BUSY:
-	case HTTP_CONN_CLOSED: break;
+	if (request_have(c) > 0) {
+		http_thread_take_buf(c->thread, &rest);
+		buf_put(&rest, request_bytes(c), request_have(c));
 	}
-	return HTTP_DEADLINE_NONE;
-}
-
-/* A running time goes on: only another kind, another request, or an answer wholly taken start it anew. */
-static void deadline_update(struct http_conn *c)
-{
-	enum http_deadline kind = deadline_kind(c);
-	bool anew = kind != c->deadline || kind == HTTP_DEADLINE_IDLE || (kind == HTTP_DEADLINE_REQUEST && c->fresh) ||
-	            (kind == HTTP_DEADLINE_WRITE && c->sent >= c->write_mark);
-
-	if (!anew)
-		return;
-	if (kind == HTTP_DEADLINE_WRITE)
-		c->write_mark = c->written;
-	c->fresh = false;
-	deadline_set(c, kind);
+	buf_fini(&c->in);
+	c->in = rest;
+	c->in_off = 0;
+	http_server_give_bytes(c->thread->server, c->held);
+	c->held = 0;
 }
 
 /* ---- closing ---- */
@@ -112,6 +73,7 @@ void http_conn_free(struct http_conn *c)
 	if (c->next)
 		c->next->prev = c->prev;
 	http_call_clear(&c->call);
+	http_server_give_bytes(t->server, c->held);
 	buf_fini(&c->in);
 	buf_fini(&c->out);
 	mem_free(c);
@@ -133,11 +95,11 @@ void http_conn_close(struct http_conn *c)
 
 	if (c->state == HTTP_CONN_CLOSED)
 		return;
-	deadline_clear(c);
+	http_conn_deadline_clear(c);
 	ev_io_stop(t->loop, &c->io);
 	close(c->fd);
 	c->fd = -1;
-	t->unsent -= unsent(c);
+	t->unsent -= http_conn_unsent(c);
 	c->out_sent = c->out.len;
 	c->state = HTTP_CONN_CLOSED;
 	t->connection_count--;
@@ -180,8 +142,8 @@ static bool flush(struct http_conn *c)
 {
 	struct http_thread *t = c->thread;
 
-	while (unsent(c) > 0) {
-		ssize_t n = send(c->fd, c->out.data + c->out_sent, unsent(c), MSG_NOSIGNAL);
+	while (http_conn_unsent(c) > 0) {
+		ssize_t n = send(c->fd, c->out.data + c->out_sent, http_conn_unsent(c), MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -218,11 +180,12 @@ static void watch(struct http_conn *c, int want)
 static void set_events(struct http_conn *c)
 {
 	bool watched = ev_is_active(&c->io) && c->io.events & EV_READ;
-	bool reads = !c->peer_done && unsent(c) <= HTTP_UNSENT_HIGH && (c->state != HTTP_CONN_BUSY || watched);
+	bool reads =
+	    !c->peer_done && http_conn_unsent(c) <= HTTP_UNSENT_HIGH && (c->state != HTTP_CONN_BUSY || watched);
 
 	if (c->state == HTTP_CONN_LINGER)
 		reads = !c->peer_done;
-	watch(c, (reads ? EV_READ : 0) | (unsent(c) > 0 ? EV_WRITE : 0));
+	watch(c, (reads ? EV_READ : 0) | (http_conn_unsent(c) > 0 ? EV_WRITE : 0));
 }
 
 static void list_resume(struct http_conn *c)
@@ -239,7 +202,7 @@ static void settle(struct http_conn *c)
 {
 	if (c->state == HTTP_CONN_CLOSED || !flush(c))
 		return;
-	if (c->state == HTTP_CONN_LINGER && unsent(c) == 0 && !c->shut) {
+	if (c->state == HTTP_CONN_LINGER && http_conn_unsent(c) == 0 && !c->shut) {
 		/* Closing with unread bytes would reset the connection, and the client might never see the answer. */
 		c->shut = true;
 		if (c->peer_done || shutdown(c->fd, SHUT_WR) != 0) {
@@ -247,15 +210,17 @@ static void settle(struct http_conn *c)
 			return;
 		}
 	}
+	if (c->state == HTTP_CONN_IDLE || c->state == HTTP_CONN_LINGER)
+		let_go(c);
 	if (request_have(c) == 0 && c->state == HTTP_CONN_IDLE) {
 		c->in_off = 0;
 		buf_clear(&c->in);
 		if (c->in.cap > 0)
 			http_thread_give_buf(c->thread, &c->in);
 	}
-	if (c->state == HTTP_CONN_IDLE && request_have(c) > 0 && unsent(c) == 0)
+	if (c->state == HTTP_CONN_IDLE && request_have(c) > 0 && http_conn_unsent(c) == 0)
 		list_resume(c);
-	deadline_update(c);
+	http_conn_deadline_update(c);
 	set_events(c);
 }
 
@@ -269,6 +234,15 @@ static void begin_closing(struct http_conn *c)
 	buf_clear(&c->in);
 }
 
+/* The last answer of this connection; the request it is for was not taken. */
+static void end_with(struct http_conn *c, const struct svc_answer *a)
+{
+	c->closing = true;
+	put_answer(c, a, false, false);
+	http_stats_answer(&c->thread->stats, NULL, a->status, 0);
+	begin_closing(c);
+}
+
 /* The request cannot be taken, so nobody can say where the next one would begin. */
 static void refuse(struct http_conn *c, const struct http_refusal *why)
 {
@@ -276,13 +250,23 @@ static void refuse(struct http_conn *c, const struct http_refusal *why)
 	struct svc_answer a = { 0 };
 
 	svc_fail(&a, why->status, why->code, NULL, "%s", why->text);
-	c->closing = true;
-	put_answer(c, &a, false, false);
-	http_stats_answer(&t->stats, NULL, a.status, 0);
+	end_with(c, &a);
 	prom_count(&t->stats.refused, 1);
 	http_thread_log_refused(t, c->call.rq.peer, why->status, why->text);
 	buf_fini(&a.body);
-	begin_closing(c);
+}
+
+/* It cannot be taken now. Nothing of it has been looked at, so nothing happened, and the rest is not waited for. */
+static void refuse_overloaded(struct http_conn *c)
+{
+	struct svc_answer a = { 0 };
+
+	svc_fail_write(&a, 503, "overloaded", "none", 0,
+	               "the requests in hand hold as much memory as they may; nothing was done, try again");
+	a.retry_after_s = 1;
+	end_with(c, &a);
+	buf_fini(&a.body);
+	settle(c);
 }
 
 static void on_call_done(struct http_call *call, struct svc_answer *a)
@@ -397,8 +381,9 @@ static bool step(struct http_conn *c)
 {
 	switch (c->state) {
 	case HTTP_CONN_IDLE:
-		if (request_have(c) == 0 || unsent(c) > HTTP_UNSENT_HIGH)
+		if (request_have(c) == 0 || http_conn_unsent(c) > HTTP_UNSENT_HIGH)
 			return false;
+		let_go(c);
 		begin_request(c);
 		return true;
 	case HTTP_CONN_HEAD:
@@ -440,20 +425,23 @@ static void compact(struct http_conn *c)
 	}
 }
 
+/* Of a body not more at once than has come: who only announces much is not given it. */
 static size_t read_size(const struct http_conn *c)
 {
 	uint64_t whole = c->scan.end + c->scan.length;
+	size_t have = request_have(c);
+	size_t most = have > READ_STEP ? have : READ_STEP;
 
-	if (c->state == HTTP_CONN_BODY && !c->scan.chunked && whole - request_have(c) > READ_STEP)
-		return (size_t)(whole - request_have(c));
-	return READ_STEP;
+	if (c->state != HTTP_CONN_BODY || c->scan.chunked || whole - have < READ_STEP)
+		return READ_STEP;
+	return whole - have < most ? (size_t)(whole - have) : most;
 }
 
 /* The client ended its side. What it is owed and has not taken yet it may still take. */
 static void on_eof(struct http_conn *c)
 {
 	c->peer_done = true;
-	if (unsent(c) == 0) {
+	if (http_conn_unsent(c) == 0) {
 		http_conn_close(c);
 		return;
 	}
@@ -480,6 +468,11 @@ static void read_some(struct http_conn *c)
 		http_thread_take_buf(c->thread, &c->in);
 	compact(c);
 	size_t want = read_size(c);
+
+	if (!hold(c, want)) {
+		refuse_overloaded(c);
+		return;
+	}
 	uint8_t *to = buf_reserve(&c->in, want);
 
 	n = recv(c->fd, to, want, 0);
@@ -512,7 +505,7 @@ static void on_io(struct ev_loop *loop, ev_io *w, int revents)
 		read_some(c);
 	} else {
 		if (revents & EV_READ)
-			watch(c, unsent(c) > 0 ? EV_WRITE : 0);
+			watch(c, http_conn_unsent(c) > 0 ? EV_WRITE : 0);
 		settle(c);
 	}
 }
@@ -550,24 +543,6 @@ void http_conn_new(struct http_thread *t, int fd)
 	atomic_store_explicit(&t->stats.connections, t->connection_count, memory_order_relaxed);
 	prom_count(&t->stats.accepted, 1);
 	settle(c);
-}
-
-static struct http_conn *oldest(const struct http_thread *t, enum http_deadline kind, uint64_t min_ms, uint64_t now_ms)
-{
-	struct http_conn *c = t->deadlines[kind].first;
-
-	return c && c->state != HTTP_CONN_BUSY && now_ms - c->since_ms >= min_ms ? c : NULL;
-}
-
-struct http_conn *http_conn_victim(const struct http_thread *t, uint64_t now_ms)
-{
-	struct http_conn *c = oldest(t, HTTP_DEADLINE_LINGER, 0, now_ms);
-
-	if (!c)
-		c = oldest(t, HTTP_DEADLINE_REQUEST, EVICT_REQUEST_MS, now_ms);
-	if (!c)
-		c = oldest(t, HTTP_DEADLINE_IDLE, EVICT_IDLE_MS, now_ms);
-	return c ? c : oldest(t, HTTP_DEADLINE_WRITE, EVICT_WRITE_MS, now_ms);
 }
 
 void http_conn_evict(struct http_conn *c)

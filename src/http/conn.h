@@ -45,6 +45,7 @@ struct http_conn {
 	bool in_resume, in_dead;
 
 	struct buf in; /* head, decoded body, and what came behind */
+	size_t held;   /* bytes of `in` that are counted against the server's bound */
 	size_t in_off; /* where the current request begins in `in` */
 	struct buf out;
 	size_t out_sent;                    /* of `out` */
@@ -77,5 +78,14 @@ void http_conn_expire(struct http_conn *c); /* its deadline has come */
 void http_conn_stop(struct http_conn *c);   /* the thread stops: idle ones close, others after their answer */
 void http_conn_close(struct http_conn *c);
 void http_conn_free(struct http_conn *c); /* closed, and its call has finished or will never */
+
+/* ---- between conn.c and conn_time.c ---- */
+
+static inline size_t http_conn_unsent(const struct http_conn *c)
+{
+	return c->out.len - c->out_sent;
+}
+void http_conn_deadline_clear(struct http_conn *c);
+void http_conn_deadline_update(struct http_conn *c); /* to what its state asks for; a running time goes on */
 
 #endif /* HTTP_CONN_H */

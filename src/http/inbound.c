@@ -25,6 +25,7 @@ struct inbound_call {
 	struct http_call call;
 	struct http_inbound *in;
 	struct slab *slab;
+	size_t held; /* of the frame: counted against the server's bound */
 	uint64_t id;
 	struct inbound_call *prev, *next; /* in the link's list */
 };
@@ -39,6 +40,7 @@ static void call_free(struct inbound_call *ic)
 	in->calls--;
 	http_call_clear(&ic->call);
 	slab_unref(ic->slab);
+	http_server_give_bytes(in->thread->server, ic->held);
 	mem_free(ic);
 }
 
@@ -116,6 +118,11 @@ static void on_frame(void *arg, uint16_t type, struct slab *slab, const uint8_t 
 	}
 	/* Which server it came through is known from the link's hello, not from what the frame says. */
 	snprintf(ic->call.rq.origin, sizeof(ic->call.rq.origin), "%s", in->from);
+	/* What was read already is refused all the same: the answer frees it, and the follower's client comes again. */
+	if (http_server_take_bytes(in->thread->server, len))
+		ic->held = len;
+	else
+		ic->call.overloaded = true;
 	ic->slab = slab_ref(slab);
 	ic->next = in->first;
 	if (ic->next)

@@ -17,6 +17,7 @@
 #include "http/thread.h"
 
 #define CONNECTIONS_MAX 4096
+#define REQUEST_BYTES_MAX ((size_t)64 << 20)
 #define LINK_SLOTS 64
 /* Operations of one thread: its connections have one each; the rest are other servers' requests. */
 #define FORWARDED_SLOTS 4096
@@ -55,6 +56,8 @@ int http_server_new(const struct http_options *o, struct http_server **out, stru
 	set_default(&s->o.stop_ms, 10000);
 	set_default(&s->o.leader_wait_ms, 1000);
 	set_default(&s->o.forward_ms, 15000);
+	if (s->o.request_bytes_max == 0)
+		s->o.request_bytes_max = REQUEST_BYTES_MAX;
 	if (s->o.connections_max == 0)
 		s->o.connections_max = http_default_connections();
 	s->connections_per_thread = s->o.connections_max / o->thread_count;
@@ -81,12 +84,32 @@ void http_server_free(struct http_server *s)
 {
 	if (!s)
 		return;
+	assert(atomic_load(&s->request_bytes) == 0);
 	svc_shared_free(s->shared);
 	mem_free(s->threads);
 	mem_free(s);
 }
 
 /* ---- what the files of this folder share ---- */
+
+bool http_server_take_bytes(struct http_server *s, size_t n)
+{
+	size_t now = atomic_load_explicit(&s->request_bytes, memory_order_relaxed);
+
+	do {
+		if (n > s->o.request_bytes_max || now > s->o.request_bytes_max - n)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&s->request_bytes, &now, now + n, memory_order_relaxed,
+	                                                memory_order_relaxed));
+	return true;
+}
+
+void http_server_give_bytes(struct http_server *s, size_t n)
+{
+	const size_t before = atomic_fetch_sub_explicit(&s->request_bytes, n, memory_order_relaxed);
+
+	assert(before >= n);
+}
 
 void http_thread_take_buf(struct http_thread *t, struct buf *b)
 {

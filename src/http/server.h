@@ -2,9 +2,9 @@
  *
  * A thread owns its connections, its service instance and its link to the leader. Forwarded requests arrive on links
  * that the consensus thread accepted and gave away (http_server_give_link). Bounds: connections, bytes of a head and a
- * body, unsent bytes, and the total time of each step (a timer is never reset by one more byte).
- * How it fails: a request that breaks a rule is answered and its connection closed; accept without descriptors backs
- * off; an unreachable leader is 503 `no_leader`; a link that broke behind a frame is 503 `outcome_unknown`.
+ * body, of all requests in hand, unsent bytes, and the total time of each step (a timer is never reset by one more
+ * byte). How it fails: a request that breaks a rule is answered and its connection closed; accept without descriptors
+ * backs off; an unreachable leader is 503 `no_leader`; a link that broke behind a frame is 503 `outcome_unknown`.
  * Thread: each call says which.
  */
 #ifndef HTTP_SERVER_H
@@ -38,14 +38,15 @@ struct http_options {
 	const char *admin_password; /* of the root user, if this node makes it; NULL: a random one, logged once */
 	const uint8_t *secret;      /* cluster secret for forward links; NULL = none */
 	size_t secret_len;
-	size_t thread_count;     /* how many threads will be made */
-	size_t connections_max;  /* all threads together; 0 = http_default_connections() */
-	uint32_t request_ms;     /* first byte of a request until its last, default 10 000 */
-	uint32_t write_ms;       /* an answer until its last byte is taken by the client, default 30 000 */
-	uint32_t idle_ms;        /* between requests, default 60 000 */
-	uint32_t stop_ms;        /* bound on finishing answers at a stop, default 10 000 */
-	uint32_t leader_wait_ms; /* a write without a known leader waits, default 1000 */
-	uint32_t forward_ms;     /* longest wait for a forwarded answer, default 15 000 */
+	size_t thread_count;      /* how many threads will be made */
+	size_t connections_max;   /* all threads together; 0 = http_default_connections() */
+	size_t request_bytes_max; /* memory of the requests in hand, all threads together; 0 = 64 MiB */
+	uint32_t request_ms;      /* first byte of a request until its last, default 10 000 */
+	uint32_t write_ms;        /* an answer until its last byte is taken by the client, default 30 000 */
+	uint32_t idle_ms;         /* between requests, default 60 000 */
+	uint32_t stop_ms;         /* bound on finishing answers at a stop, default 10 000 */
+	uint32_t leader_wait_ms;  /* a write without a known leader waits, default 1000 */
+	uint32_t forward_ms;      /* longest wait for a forwarded answer, default 15 000 */
 };
 
 size_t http_default_connections(void); /* 4096, or what the descriptor limit leaves after HTTP_RESERVED_FDS */

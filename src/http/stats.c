@@ -120,6 +120,8 @@ static const struct {
 void http_stats_write(const struct http_server *s, struct buf *out)
 {
 	put_routes(s, out);
+	prom_put_gauge(out, "veena_http_request_bytes", "Memory that requests in hand hold of what they may.",
+	               (double)atomic_load_explicit(&s->request_bytes, memory_order_relaxed));
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
 		uint64_t n = 0;
 

@@ -42,6 +42,7 @@ enum http_deadline {
 #define HTTP_ACCEPT_BACKOFF_MAX_MS 1000
 #define HTTP_UNSENT_HIGH (256u << 10)    /* a connection with more unsent is not read from */
 #define HTTP_UNSENT_TOTAL (32u << 20)    /* of one thread: beyond it reads are refused with 503 overloaded */
+#define HTTP_REQUEST_FREE (16u << 10)    /* of a connection's request: what every one may hold, uncounted */
 #define HTTP_REFUSED_LINES 20            /* log lines a second about requests that break a rule */
 #define HTTP_POOL_BUFFERS 64             /* spare buffers kept per thread */
 #define HTTP_POOL_BUFFER_MAX (64u << 10) /* larger ones go back to the heap */
@@ -59,6 +60,7 @@ struct http_server {
 	_Atomic uint32_t next_thread; /* for links; any thread */
 	size_t connections_per_thread;
 	uint64_t started_ms;
+	_Atomic size_t request_bytes; /* taken of o.request_bytes_max; any thread */
 };
 
 struct http_thread {
@@ -106,6 +108,10 @@ struct http_thread {
 	uint64_t refused_second; /* monotonic second of refused_lines */
 	unsigned refused_lines;
 };
+
+/* Takes n bytes of what the requests in hand may hold; false: they hold so much already. Any thread. */
+bool http_server_take_bytes(struct http_server *s, size_t n);
+void http_server_give_bytes(struct http_server *s, size_t n);
 
 /* Spare buffers, so that a connection without traffic holds none. */
 void http_thread_take_buf(struct http_thread *t, struct buf *b); /* b->cap is 0 */

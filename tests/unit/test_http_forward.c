@@ -723,6 +723,49 @@ static void test_inbound_is_never_forwarded(void **state)
 	follower_close(&w);
 }
 
+static int tight_setup(void **state)
+{
+	const struct http_options o = { .request_bytes_max = 4096 };
+
+	(void)state;
+	rig_open(&o);
+	return 0;
+}
+
+/* What other servers send counts against the same bound: past it nothing is done, and the answer travels back with a
+ * word to try again. What is answered is given back. */
+static void test_inbound_counts_what_it_holds(void **state)
+{
+	(void)state;
+	struct follower w;
+	static char body[5000];
+
+	memset(body, ' ', sizeof(body) - 1);
+	memcpy(body, "{\"name\":\"large\"}", 16);
+	follower_open(&w);
+	follower_send(&w, 1, HTTP_VERB_POST, "/v1/topics", body);
+	follower_wait(&w, 1);
+	assert_int_equal(w.seen.a.status, 503);
+	assert_non_null(strstr(w.seen.body, "\"code\":\"overloaded\""));
+	assert_non_null(strstr(w.seen.body, "\"outcome\":\"none\""));
+	assert_int_equal(w.seen.a.retry_after_s, 1);
+	rig.hold = true;
+	body[3000] = '\0';
+	follower_send(&w, 2, HTTP_VERB_POST, "/v1/topics", body);
+	for (int i = 0; i < 5000 && world.proposal_count == 0; i++)
+		follower_pump(&w);
+	assert_int_equal(world.proposal_count, 1);
+	follower_send(&w, 3, HTTP_VERB_POST, "/v1/topics", body);
+	follower_wait(&w, 2);
+	assert_int_equal(w.seen.id, 3);
+	assert_int_equal(w.seen.a.status, 503);
+	rig.hold = false;
+	follower_wait(&w, 3);
+	assert_int_equal(w.seen.a.status, 201);
+	assert_int_equal(atomic_load(&rig.server->request_bytes), 0);
+	follower_close(&w);
+}
+
 /* Frames that are none end the link; nothing is run. */
 static void test_inbound_refuses_junk(void **state)
 {
@@ -823,6 +866,7 @@ int main(void)
 		RIG(test_inbound_answers_as_directly),
 		RIG(test_inbound_names_the_origin),
 		RIG(test_inbound_is_never_forwarded),
+		cmocka_unit_test_setup_teardown(test_inbound_counts_what_it_holds, tight_setup, rig_teardown),
 		RIG(test_inbound_refuses_junk),
 		RIG(test_inbound_survives_a_follower_that_left),
 		cmocka_unit_test(test_wire_refuses_every_prefix),

@@ -305,6 +305,125 @@ static void test_limits_refuse_when_too_much_waits(void **state)
 	client_close(&c);
 }
 
+#define REQUEST_BYTES (512u << 10)
+
+static int tight_setup(void **state)
+{
+	const struct http_options o = { .request_bytes_max = REQUEST_BYTES };
+
+	(void)state;
+	rig_open(&o);
+	return 0;
+}
+
+#define TIGHT(f) cmocka_unit_test_setup_teardown(f, tight_setup, rig_teardown)
+
+static char blanks[300 << 10];
+
+static size_t held(void)
+{
+	return atomic_load(&rig.server->request_bytes);
+}
+
+/* Sends it all, or until the server has answered. */
+static void send_unless_answered(struct client *c, const char *bytes, size_t len)
+{
+	uint64_t end = clock_mono_ms() + PUMP_MS;
+	size_t sent = 0;
+
+	while (sent < len && c->in.len == 0 && clock_mono_ms() < end) {
+		sent += client_send_some(c, bytes + sent, len - sent);
+		pump_once();
+		client_recv(c);
+	}
+	pump_for(20);
+}
+
+static void assert_overloaded(struct client *c)
+{
+	struct reply r;
+
+	client_reply(c, false, &r);
+	assert_reply(&r, 503, "overloaded");
+	assert_non_null(strstr(r.body, "\"outcome\":\"none\""));
+	assert_string_equal(reply_field(&r, "Retry-After"), "1");
+	client_wait_eof(c);
+}
+
+/* One bound for what all requests hold, however they are framed and while their operation waits too. Past it 503, and
+ * nothing happened; small requests go on; what one lets go of the next one gets. */
+static void test_limits_bound_all_requests_together(void **state)
+{
+	(void)state;
+	static const char *const heads[] = {
+		JSON_POST "Content-Length: 307200\r\n\r\n",
+		JSON_POST "Transfer-Encoding: chunked\r\n\r\n4b000\r\n",
+	};
+	struct client first, small;
+	struct reply r;
+
+	memset(blanks, ' ', sizeof(blanks));
+	memcpy(blanks, "{\"name\":\"big\"}", 14);
+	rig.hold = true;
+	client_open(&first);
+	client_sends(&first, heads[0]);
+	client_send(&first, blanks, sizeof(blanks));
+	for (int i = 0; i < 1000 && world.proposal_count == 0; i++)
+		pump_once();
+	assert_int_equal(world.proposal_count, 1); /* whole, and its operation waits */
+	assert_in_range(held(), sizeof(blanks), REQUEST_BYTES);
+	for (int i = 0; i < 2; i++) {
+		struct client second;
+
+		client_open(&second);
+		client_sends(&second, heads[i]);
+		send_unless_answered(&second, blanks, sizeof(blanks));
+		assert_overloaded(&second);
+		client_close(&second);
+	}
+	client_open(&small);
+	client_ask(&small, GET("/healthz"), &r);
+	assert_reply(&r, 200, NULL);
+	client_close(&small);
+	assert_int_equal(world.proposal_count, 1);
+	rig.hold = false;
+	client_reply(&first, false, &r);
+	assert_reply(&r, 201, NULL);
+	assert_int_equal(held(), 0);
+	client_sends(&first, heads[1]);
+	client_send(&first, blanks, sizeof(blanks));
+	client_sends(&first, "\r\n0\r\n\r\n" GET("/healthz"));
+	client_reply(&first, false, &r);
+	assert_reply(&r, 409, "topic_exists");
+	client_reply(&first, false, &r); /* what stood behind the large one was kept */
+	assert_reply(&r, 200, NULL);
+	assert_int_equal(held(), 0);
+	client_close(&first);
+}
+
+/* Who announces much and sends little holds little, and who leaves half-way holds nothing. */
+static void test_limits_count_what_has_come(void **state)
+{
+	(void)state;
+	struct client many[20];
+
+	for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		client_open(&many[i]);
+		client_sends(&many[i], JSON_POST "Content-Length: 1048576\r\n\r\n{");
+	}
+	pump_for(20);
+	assert_in_range(held(), 0, 20 * 2 * HTTP_REQUEST_FREE);
+	assert_int_equal(rig.thread->connection_count, 20);
+	for (size_t i = 1; i < sizeof(many) / sizeof(many[0]); i++)
+		client_close(&many[i]);
+	send_unless_answered(&many[0], blanks, sizeof(blanks));
+	assert_in_range(held(), sizeof(blanks), REQUEST_BYTES);
+	client_close(&many[0]);
+	pump_for(20);
+	assert_int_equal(rig.thread->connection_count, 0);
+	assert_int_equal(held(), 0);
+}
+
 /* A stop does not wait for ever: what is not done when the time is over is closed. */
 static void test_limits_bound_a_stop(void **state)
 {
@@ -357,6 +476,8 @@ int main(void)
 		SHORT(test_limits_rest_when_all_are_busy),
 		SHORT(test_limits_pause_accept_without_descriptors),
 		SHORT(test_limits_refuse_when_too_much_waits),
+		TIGHT(test_limits_bound_all_requests_together),
+		TIGHT(test_limits_count_what_has_come),
 		SHORT(test_limits_bound_a_stop),
 		cmocka_unit_test(test_limits_reserve_descriptors),
 	};

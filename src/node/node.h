@@ -81,7 +81,7 @@ struct node_completion {
 MUST_CHECK int node_open(const struct node_options *o, struct node **out, struct err *e);
 /* Before the first node_turn; dials the peers. `net` is borrowed until node_close. */
 void node_attach_net(struct node *n, struct net_peers *net);
-struct net_hooks node_net_hooks(struct node *n); /* on_forward is left NULL: the daemon fills it */
+struct net_hooks node_net_hooks(struct node *n);                   /* on_forward is left NULL: the daemon fills it */
 void node_self_hello(const struct node *n, struct net_hello *out); /* any thread: who it is, as last published */
 void node_close(struct node *n); /* all threads ended; marks fsm.mdb clean when it is; accepts NULL */
 

@@ -52,6 +52,14 @@ void svc_fail_write(struct svc_answer *a, int status, const char *code, const ch
 	put_error(a, text, NULL, status >= 500 ? outcome : NULL, index);
 }
 
+void svc_fail_not_leader(struct svc_answer *a)
+{
+	svc_fail_write(a, 503, "no_leader", "none", 0,
+	               "this node is not the leader and no other one is known; nothing was done, try again");
+	a->retry_after_s = 1;
+	a->not_leader = true;
+}
+
 void svc_answer_json(struct svc_answer *a, int status)
 {
 	buf_putc(&a->body, '\n');

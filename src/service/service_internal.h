@@ -250,6 +250,7 @@ void svc_seed_deadline(const struct svc *s, uint64_t *next_ms);
 
 void svc_audit(const struct svc_task *t, const struct svc_answer *a); /* of a write, before it is answered */
 
+void svc_fail_not_leader(struct svc_answer *a); /* nothing happened: it may go where the leader is */
 /* Status, code and sentence of an enum fsm_refusal. */
 void svc_fail_refusal(struct svc_answer *a, int refusal, const char *hint, raft_index index);
 

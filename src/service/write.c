@@ -53,10 +53,7 @@ static void write_fail_not_leader(struct svc_task *t)
 {
 	struct svc_answer a = { 0 };
 
-	svc_fail_write(&a, 503, "no_leader", "none", 0,
-	               "this node is not the leader and no other one is known; nothing was done, try again");
-	a.retry_after_s = 1;
-	a.not_leader = true;
+	svc_fail_not_leader(&a);
 	write_answer(t, &a);
 }
 

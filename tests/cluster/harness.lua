@@ -209,8 +209,8 @@ local Cluster = {}
 Cluster.__index = Cluster
 
 -- options: nodes (count, default 3), joiners (further nodes that are started by the test and come in by --join), flags
--- (list for every node), faults (true: Node:faults works), alone (true: --bootstrap instead of --peers), dir (where its folder is made; the temporary
--- directory).
+-- (list for every node), faults (true: Node:faults works), alone (true: --bootstrap instead of --peers), dir (where its
+-- folder is made; the temporary directory).
 function harness.new(options)
 	local members = options.nodes or 3
 	local count = members + (options.joiners or 0)

@@ -99,9 +99,9 @@ function client:send(method, path, body)
   end
 end
 
--- The decoded body of a 2xx answer (nil for none), and the answer.
+-- The decoded body of a 2xx answer (nil for none), and the answer. A text is a body already.
 function client:call(method, path, value)
-  local answer = self:send(method, path, value and json.encode(value) or nil)
+  local answer = self:send(method, path, type(value) == "table" and json.encode(value) or value)
   -- Whatever else listens there may answer too; what it says is not read as if a node had said it.
   if not answer.headers["x-veena-node"] then
     fail(EXIT_FAILED, ("%s answers, but is no veena node; give another with --url or VEENA_URL")

@@ -17,15 +17,12 @@ local GLOBAL = [[
 exit: 0 done, 1 refused or failed, 2 usage, 3 no node reachable,
       4 outcome unknown]]
 
+local function with_args(verb)
+  return table.concat({ verb.name, table.unpack(verb.args or {}) }, " ")
+end
+
 function help.usage(verb)
-  local words = { verb.name }
-  for _, arg in ipairs(verb.args or {}) do
-    words[#words + 1] = arg
-  end
-  if verb.options then
-    words[#words + 1] = "[options]"
-  end
-  return table.concat(words, " ")
+  return with_args(verb) .. (verb.options and " [options]" or "")
 end
 
 local function print_verb(verb)
@@ -49,10 +46,10 @@ local function print_all()
   print("usage: veena [options] COMMAND\n")
   local width = 0
   for _, verb in ipairs(verbs.all()) do
-    width = math.max(width, #help.usage(verb))
+    width = math.max(width, #with_args(verb))
   end
   for _, verb in ipairs(verbs.all()) do
-    local usage = help.usage(verb)
+    local usage = with_args(verb)
     print(("  %s%s  %s"):format(usage, (" "):rep(width - #usage), verb.about))
   end
   print("  help [COMMAND]" .. (" "):rep(math.max(width - 14, 0)) .. "  this, or one command with its options\n")

@@ -4,6 +4,7 @@
 --   run(client, call)
 
 local client = require "veena.client"
+local fanout = require "veena.verbs_fanout"
 local http = require "veena.http"
 local json = require "veena.json"
 local output = require "veena.output"
@@ -145,6 +146,30 @@ local CREATE_FIELDS = { table.unpack(TOPIC_FIELDS) }
 table.insert(CREATE_FIELDS, 3, {
   name = "visibility-timeout-ms", kind = "integer", help = "until a record is given out again",
 })
+table.insert(CREATE_FIELDS, { name = "parent", kind = "text", help = "the topic whose child it becomes" })
+table.insert(CREATE_FIELDS, { name = "fanout-delay-ms", kind = "integer", help = "how much later it gets each record" })
+local SCHEMA_OPTION = { name = "schema", kind = "text", help = "a JSON Schema, @FILE, or - for standard input" }
+local LABELS_OPTION = { name = "labels", kind = "text", help = "K=V,K=V, or a JSON object" }
+local CREATE_OPTIONS = { SCHEMA_OPTION, LABELS_OPTION, table.unpack(CREATE_FIELDS) }
+local ALTER_FIELDS = { table.unpack(TOPIC_FIELDS) }
+table.insert(ALTER_FIELDS, {
+  name = "schema-base-version", kind = "integer", help = "the latest version that the schema was made from",
+})
+local ALTER_OPTIONS = {
+  SCHEMA_OPTION, { name = "labels", kind = "text", help = "K=V sets, K removes; or a JSON object" },
+  table.unpack(ALTER_FIELDS),
+}
+
+-- The body of a create or a change.
+local function topic_body(call, record)
+  if call.options.labels then
+    record.labels = fanout.read_labels(call.options.labels)
+  end
+  if call.options.schema then
+    return fanout.with_document(record, fanout.read_document(call.options.schema))
+  end
+  return record
+end
 
 local function names_of(option_list)
   local names = {}
@@ -167,6 +192,9 @@ local function show_topic(t)
     { "name", t.name }, { "id", t.id }, { "partitions", t.partitions }, { "retention", retention(t.retention_ms) },
     { "visibility", output.duration_ms(t.visibility_timeout_ms) }, { "in flight", t.max_in_flight_per_partition },
     { "acked ahead", t.max_acked_ahead_per_partition }, { "owner", t.owner }, { "role", role(t) },
+    { "parent", t.parent }, { "children", t.children and table.concat(t.children, " ") },
+    { "schema", t.schema_version and t.schema_version > 0 and "version " .. t.schema_version or nil },
+    { "labels", fanout.show_labels(t.labels) },
     { "created", os.date("!%Y-%m-%d %H:%M:%S UTC", t.created_at) },
   }
   if t.partition_stats and #t.partition_stats > 0 then
@@ -182,17 +210,22 @@ end
 verb{
   name = "topics list",
   alias = "topics",
-  options = { { name = "prefix", kind = "text", help = "only names that begin so" } },
+  options = {
+    { name = "prefix", kind = "text", help = "only names that begin so" },
+    { name = "label", kind = "text", help = "only topics with this label, K=V" },
+    { name = "role", kind = "text", help = "standalone, parent or child" },
+    { name = "owner", kind = "text", help = "only topics of this user" },
+  },
   about = "topics by name",
   example = "veena topics list --prefix orders-",
   run = function(c, call)
-    local records, raw = c:pages("/v1/topics", fields(call, { "prefix" }), "topics")
+    local records, raw = c:pages("/v1/topics", fields(call, { "prefix", "label", "role", "owner" }), "topics")
     list_with(call, records, raw, function()
       local rows = {}
       for i, t in ipairs(records) do
-        rows[i] = { t.name, t.partitions, retention(t.retention_ms), role(t) }
+        rows[i] = { t.name, t.partitions, retention(t.retention_ms), role(t), fanout.show_labels(t.labels) }
       end
-      output.table({ "NAME", "PARTITIONS", "RETENTION", "ROLE" }, rows)
+      output.table({ "NAME", "PARTITIONS", "RETENTION", "ROLE", "LABELS" }, rows)
     end)
   end,
 }
@@ -211,13 +244,13 @@ verb{
 verb{
   name = "topics create",
   args = { "NAME" },
-  options = CREATE_FIELDS,
+  options = CREATE_OPTIONS,
   about = "makes a topic and places its partitions",
   example = "veena topics create orders --partitions 12",
   run = function(c, call)
     local record = fields(call, names_of(CREATE_FIELDS))
     record.name = call.args[1]
-    local body, answer = c:call("POST", "/v1/topics", record)
+    local body, answer = c:call("POST", "/v1/topics", topic_body(call, record))
     answer_with(call, body, answer, function(t)
       print(("created %s with %d partitions"):format(t.name, t.partitions))
     end)
@@ -227,15 +260,15 @@ verb{
 verb{
   name = "topics alter",
   args = { "NAME" },
-  options = TOPIC_FIELDS,
+  options = ALTER_OPTIONS,
   about = "changes what a topic keeps and how wide it is",
   example = "veena topics alter orders --retention-ms 0",
   run = function(c, call)
-    local change = fields(call, names_of(TOPIC_FIELDS))
-    if not next(change) then
+    local change = fields(call, names_of(ALTER_FIELDS))
+    if not next(call.options) then
       client.fail(EXIT_USAGE, "topics alter: nothing to change; `veena help topics alter` lists the fields")
     end
-    local body, answer = c:call("PATCH", topic_path(call.args[1]), change)
+    local body, answer = c:call("PATCH", topic_path(call.args[1]), topic_body(call, change))
     answer_with(call, body, answer, function(t)
       print(("altered %s"):format(t.name))
     end)
@@ -353,6 +386,7 @@ verb{
   end,
 }
 
+fanout.add(verb, { answer_with = answer_with })
 require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
 
 verb{

@@ -52,6 +52,41 @@ describe("command", function()
 		assert(code == 0 and out == "deleted orders\n", out)
 	end)
 
+	-- The verbs about children, schemas and labels: tables, texts kept as they are written, refusals.
+	harness.case("links topics, keeps schemas, sets labels", { nodes = 1 }, function(c)
+		local at = "--url " .. url_of(c:leader()) .. " "
+		local code, out = veena(at .. [[topics create orders --labels env=prod,team=a --schema '{"minimum": 1.50}']])
+		assert(code == 0, out)
+		code, out = veena(at .. "topics create copy --parent orders --fanout-delay-ms 60000")
+		assert(code == 0, out)
+		code, out = veena(at .. "topics list --label env=prod")
+		assert(code == 0 and out:find("orders  3           7d         parent  env=prod team=a", 1, true), out)
+		assert(not out:find("copy", 1, true), out)
+		code, out = veena(at .. "topics alter orders --labels team,x=1")
+		assert(code == 0, out)
+		code, out = veena(at .. "topics get orders")
+		assert(code == 0 and out:find("\nlabels       env=prod x=1\n", 1, true), out)
+		code, out = veena(at .. "children list orders")
+		assert(code == 0 and out:find("copy   1m ", 1, true), out)
+		code, out = veena(at .. "children detach orders copy")
+		assert(code == 0 and out == "detached copy from orders\n", out)
+		refuses(1, at .. "children detach orders copy", "child_not_found")
+		code, out = veena(at .. "children attach orders copy --delay-ms 1000")
+		assert(code == 0 and out == "attached copy to orders\n", out)
+		code, out = veena(at .. "schemas get orders")
+		assert(code == 0 and out == '{"minimum":1.50}\n', out)
+		code, out = veena(at .. [[topics alter orders --schema '{"minimum": 1.0}' --schema-base-version 1]])
+		assert(code == 0, out)
+		code, out = veena(at .. "--json schemas get copy 2")
+		assert(code == 0 and out == '{"topic":"copy","version":2,"schema":{"minimum":1.0}}\n', out)
+		code, out = veena(at .. "schemas list copy")
+		assert(code == 0 and out:find("\n2        {", 1, true), out)
+		refuses(1, at .. [[topics alter orders --schema '{"minimum": 2}']], "minimum", "bad_field")
+		refuses(1, at .. "schemas get orders 3", "schema_not_found")
+		refuses(2, at .. "schemas put orders /nonexistent", "/nonexistent")
+		refuses(2, at .. "topics alter orders --schema '{'", "schema")
+	end)
+
 	-- The verbs about servers, leader and log: what they print, and how they refuse.
 	harness.case("shows and changes the servers of a cluster", { nodes = 1 }, function(c)
 		local node = c:leader()
@@ -144,7 +179,7 @@ describe("command", function()
 			assert(out:find("veena topics " .. verb, 1, true), out)
 		end
 		for _, words in ipairs { "help", "help topics", "help assignments",
-			"help members", "help status", "help servers", "help log", "help barrier" } do
+			"help members", "help status", "help children", "help schemas", "help servers", "help log", "help barrier" } do
 			code, out = veena(words)
 			assert(code == 0)
 			for line in out:gmatch("[^\n]+") do

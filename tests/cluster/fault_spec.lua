@@ -102,11 +102,13 @@ describe("an acknowledged write", function()
 		end
 	end)
 
-	-- Both followers' disks hang: neither the leader's own copy nor a learner's makes a majority.
-	harness.case("F21: is on the disks of a majority, learners not counted", { joiners = 1, faults = true }, function(c)
+	-- Both followers' disks hang: the leader's own copy and those of two learners make no majority of the voters.
+	harness.case("F21: is on the disks of a majority, learners not counted", { joiners = 2, faults = true }, function(c)
 		local leader, learner = c:leader(), c.nodes[4]
-		learner.flags = { "--learner" }
-		learner:start():wait_ready()
+		for i = 4, 5 do
+			c.nodes[i].flags = { "--learner" }
+			c.nodes[i]:start():wait_ready()
+		end
 		local voters = {}
 		for i = 1, 3 do
 			if c.nodes[i] ~= leader then voters[#voters + 1] = c.nodes[i] end

@@ -148,7 +148,7 @@ table.insert(CREATE_FIELDS, 3, {
 })
 table.insert(CREATE_FIELDS, { name = "parent", kind = "text", help = "the topic whose child it becomes" })
 table.insert(CREATE_FIELDS, { name = "fanout-delay-ms", kind = "integer", help = "how much later it gets each record" })
-local SCHEMA_OPTION = { name = "schema", kind = "text", help = "a JSON Schema, @FILE, or - for standard input" }
+local SCHEMA_OPTION = { name = "schema", kind = "text", help = "JSON Schema, @FILE, or - for standard input" }
 local LABELS_OPTION = { name = "labels", kind = "text", help = "K=V,K=V, or a JSON object" }
 local CREATE_OPTIONS = { SCHEMA_OPTION, LABELS_OPTION, table.unpack(CREATE_FIELDS) }
 local ALTER_FIELDS = { table.unpack(TOPIC_FIELDS) }

@@ -153,7 +153,7 @@ local LABELS_OPTION = { name = "labels", kind = "text", help = "K=V,K=V, or a JS
 local CREATE_OPTIONS = { SCHEMA_OPTION, LABELS_OPTION, table.unpack(CREATE_FIELDS) }
 local ALTER_FIELDS = { table.unpack(TOPIC_FIELDS) }
 table.insert(ALTER_FIELDS, {
-  name = "schema-base-version", kind = "integer", help = "the latest version that the schema was made from",
+  name = "schema-base-version", kind = "integer", help = "the version that it was made from",
 })
 local ALTER_OPTIONS = {
   SCHEMA_OPTION, { name = "labels", kind = "text", help = "K=V sets, K removes; or a JSON object" },

@@ -159,7 +159,7 @@ function fanout.add(verb, shared)
     "veena schemas get orders 2", get_schema)
   add("schemas put", { "TOPIC", "FILE" }, "makes FILE (- standard input) the next version",
     "veena schemas put orders orders.json", put_schema,
-    { { name = "schema-base-version", kind = "integer", help = "the latest version that it was made from" } })
+    { { name = "schema-base-version", kind = "integer", help = "the version that it was made from" } })
 end
 
 return fanout

@@ -79,8 +79,8 @@ struct passes {
 	struct queue *completions; /* of struct node_completion */
 	raft_term term;            /* the one this lane acts in; 0 = none */
 	uint64_t next_tick_ms;
-	raft_index routing_seen; /* fsm_domain_version of the alive set below */
-	size_t alive_count;
+	raft_index members_seen;  /* version of the members looked at last */
+	struct buf receivers;     /* those that could be given partitions then */
 	uint64_t settle_until_ms; /* 0: no arrival is waiting for its pass */
 	uint32_t outstanding;
 	uint32_t generation; /* of the pass whose completions count */

@@ -1,6 +1,7 @@
 /* The lane of passes: the sweep that places what has no owner.
  *
- * It runs when this node takes office, every 10 s, and when a member turns alive: then once every voter is alive, or
+ * It runs when this node takes office, every 10 s, and when a member becomes one that may be given partitions (alive,
+ * not draining, placeable): then once every voter is alive, or
  * one second after the latest arrival, so that members that start together share what there is. A sweep asks the
  * placement policy topic by topic and proposes one entry a topic of insert-only placements: a partition that got an
  * owner meanwhile refuses the entry, and the next sweep sees it. Nothing is proposed under an older term than the one
@@ -9,7 +10,6 @@
 #include "base/mem.h"
 #include "control/control_internal.h"
 #include "control/place.h"
-#include "fsm/changes.h"
 #include "fsm/fsm.h"
 #include "fsm/topics.h"
 #include "model/commands.h"
@@ -30,6 +30,7 @@ void passes_fini(struct passes *p)
 {
 	queue_free(p->completions);
 	buf_fini(&p->resume);
+	buf_fini(&p->receivers);
 	lane_fini(&p->lane);
 }
 
@@ -180,25 +181,15 @@ static void want_sweep(struct passes *p)
 
 /* ---- when ---- */
 
-static size_t count_alive(const struct fsm_members *m)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < m->count; i++)
-		n += m->rows[i].alive;
-	return n;
-}
-
-/* Membership moved: an arrival starts (or starts again) the wait for the others. */
+/* Membership moved: an arrival (it came alive, or may be given partitions again) starts (or starts again) the wait for
+ * the others. */
 static void watch_members(struct passes *p, uint64_t now_ms)
 {
 	const struct fsm_members *m = p->lane.lv.view.members;
-	const raft_index routing = fsm_domain_version(node_fsm(p->lane.control->node), FSM_DOMAIN_ROUTING);
-	if (routing != p->routing_seen) {
-		const size_t alive = count_alive(m);
-		if (alive > p->alive_count)
+	if (m->version != p->members_seen) {
+		if (place_receivers_grew(&p->receivers, m))
 			p->settle_until_ms = now_ms + SETTLE_MS;
-		p->alive_count = alive;
-		p->routing_seen = routing;
+		p->members_seen = m->version;
 	}
 	if (p->settle_until_ms && (now_ms >= p->settle_until_ms || lane_voters_alive(&p->lane))) {
 		p->settle_until_ms = 0;
@@ -212,8 +203,8 @@ static void take_office(struct passes *p, raft_term term, uint64_t now_ms)
 	p->term = term;
 	p->generation++;
 	p->outstanding = 0;
-	p->routing_seen = 0;
-	p->alive_count = 0;
+	p->members_seen = UINT64_MAX; /* no version is */
+	buf_clear(&p->receivers);
 	p->settle_until_ms = 0;
 	p->next_tick_ms = now_ms;
 }

@@ -29,6 +29,28 @@ const struct place_refusal *place_refusal(const struct fsm_members *members, str
 	return m->placeable ? NULL : &cordoned;
 }
 
+/* Ids in byte order, a NUL behind each. */
+bool place_receivers_grew(struct buf *seen, const struct fsm_members *m)
+{
+	struct buf now = { 0 };
+	const char *old = buf_cstr(seen);
+	const char *end = old + seen->len;
+	bool grew = false;
+	for (size_t i = 0; i < m->count; i++) {
+		const struct str id = m->rows[i].id;
+		if (place_refusal(m, id))
+			continue;
+		while (old < end && str_cmp(str_of(old), id) < 0)
+			old += strlen(old) + 1;
+		grew = grew || old == end || !str_is(id, old);
+		buf_put(&now, id.p, id.len);
+		buf_putc(&now, '\0');
+	}
+	buf_fini(seen);
+	*seen = now;
+	return grew;
+}
+
 static LUA_JUMPS void push_partitions(lua_State *L, const struct place_question *q)
 {
 	lua_createtable(L, (int)q->count, 0);

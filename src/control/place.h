@@ -5,10 +5,12 @@
 #ifndef CONTROL_PLACE_H
 #define CONTROL_PLACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "control/policy.h"
 #include "control/view.h"
@@ -36,6 +38,9 @@ struct place_refusal {
 	const char *text; /* goes behind the member's id */
 };
 const struct place_refusal *place_refusal(const struct fsm_members *members, struct str id);
+
+/* Is there a member that may be given partitions and that `seen` does not hold? `seen` becomes those of `m`. */
+bool place_receivers_grew(struct buf *seen, const struct fsm_members *m);
 
 /* `view` has no sandbox yet; results live in `a`. ERR_INVALID when no policy in force answered. */
 MUST_CHECK int place_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct cluster_view *view,

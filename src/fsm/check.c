@@ -212,8 +212,7 @@ static int check_member_row(struct check *c, struct str key, struct str value)
 	struct member_row row;
 	if (!member_row_decode(value, &row))
 		return wrong(c, STORE_X_MEMBER, key, "not a row of this release");
-	if (row.kind == FSM_KIND_SERVER && row.placeable && !row.tags.len && !row.counts.owned && !row.counts.coming &&
-	    !row.counts.leaving)
+	if (member_row_is_default(&row))
 		return wrong(c, STORE_X_MEMBER, key, "a row of defaults is kept");
 	return check_counts(c, key);
 }

@@ -88,7 +88,7 @@ fsm_command_fn fsm_user_delete, fsm_user_delete_release;
 fsm_command_fn fsm_partition_assign, fsm_partition_place, fsm_partition_prune;
 fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
 fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_member_dead_if, fsm_member_draining;
-fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra;
+fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra, fsm_member_cordon;
 
 /* ---- put.c: the one way to write ---- */
 
@@ -223,10 +223,13 @@ MUST_CHECK int place_store(struct apply *a, const struct place *before, const st
 
 struct member_row {
 	enum fsm_member_kind kind;
-	bool placeable;
+	bool offers;     /* takes partitions, by its own report */
+	bool cordoned;   /* shall get none, by an operator's word */
 	struct str tags; /* JSON object or "" for none */
 	struct fsm_member_counts counts;
 };
+extern const struct member_row member_row_default; /* of a member without a row; its counts are 0 */
+bool member_row_is_default(const struct member_row *row);
 MUST_CHECK bool member_row_decode(struct str bytes, struct member_row *out);
 MUST_CHECK int member_row_load(struct apply *a, struct str id, struct member_row *out); /* defaults when absent */
 MUST_CHECK int member_row_store(struct apply *a, struct str id, const struct member_row *row);

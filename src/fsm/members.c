@@ -1,4 +1,4 @@
-/* Members: types 6, 7, 8, 18, 19, 20, 31, and veena's 64. */
+/* Members: types 6, 7, 8, 18, 19, 20, 31, and veena's 64 and 66. */
 #include "fsm/fsm_internal.h"
 #include "model/rules.h"
 
@@ -107,9 +107,8 @@ static int forget_extra(struct apply *a, struct str id)
 	int rc = member_row_load(a, id, &row);
 	if (rc)
 		return rc;
-	const struct member_row bare = { FSM_KIND_SERVER, true, { "", 0 }, row.counts };
-	if (row.kind == bare.kind && row.placeable && row.tags.len == 0)
-		return 0;
+	struct member_row bare = member_row_default;
+	bare.counts = row.counts;
 	return member_row_store(a, id, &bare);
 }
 
@@ -193,9 +192,27 @@ int fsm_member_set_extra(struct apply *a, const void *command)
 	rc = member_row_load(a, c->id, &row);
 	if (rc || is_judging(a))
 		return rc;
-	now = (struct member_row){ kind, c->placeable, tags_json(a, &c->tags), row.counts };
-	if (row.kind == now.kind && row.placeable == now.placeable && str_eq(row.tags, now.tags))
+	now = row;
+	now.kind = kind;
+	now.offers = c->placeable;
+	now.tags = tags_json(a, &c->tags);
+	if (row.kind == now.kind && row.offers == now.offers && str_eq(row.tags, now.tags))
 		return 0;
 	fsm_note(a, FSM_DOMAIN_MEMBERS, c->id, FSM_OP_PUT);
 	return member_row_store(a, c->id, &now);
+}
+
+int fsm_member_cordon(struct apply *a, const void *command)
+{
+	const struct cmd_member_cordon *c = command;
+	struct member_row row;
+	struct member m;
+	int rc = load(a, c->id, &m);
+	if (rc == 0)
+		rc = member_row_load(a, c->id, &row);
+	if (rc || is_judging(a) || row.cordoned == c->cordoned)
+		return rc;
+	row.cordoned = c->cordoned;
+	fsm_note(a, FSM_DOMAIN_MEMBERS, c->id, FSM_OP_PUT);
+	return member_row_store(a, c->id, &row);
 }

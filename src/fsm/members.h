@@ -46,7 +46,8 @@ struct fsm_member {
 	enum fsm_member_kind kind;
 	bool alive; /* status alive */
 	bool draining;
-	bool placeable;
+	bool placeable;  /* it takes partitions and no operator cordoned it */
+	bool offers;     /* the first half: its own report */
 	struct str tags; /* a JSON object; "{}" = none */
 };
 
@@ -66,7 +67,9 @@ MUST_CHECK int fsm_get_member_record(struct store_txn *txn, struct str id, struc
 /* What veena keeps beside it; the defaults when there is no row. Never ERR_NOTFOUND. */
 struct fsm_member_extra {
 	enum fsm_member_kind kind;
-	bool placeable;
+	bool placeable;  /* offers and not cordoned */
+	bool offers;     /* by its own report */
+	bool cordoned;   /* by an operator's word */
 	struct str tags; /* a JSON object, at least "{}" */
 	struct fsm_member_counts counts;
 };

@@ -20,7 +20,7 @@ int fsm_get_member_record(struct store_txn *txn, struct str id, struct str *reco
 
 int fsm_get_member_extra(struct store_txn *txn, struct str id, struct fsm_member_extra *out)
 {
-	struct member_row row = { .kind = FSM_KIND_SERVER, .placeable = true };
+	struct member_row row = member_row_default;
 	struct str v;
 	int rc = store_get(txn, STORE_X_MEMBER, id, &v);
 	if (rc == 0 && !member_row_decode(v, &row))
@@ -29,7 +29,9 @@ int fsm_get_member_extra(struct store_txn *txn, struct str id, struct fsm_member
 		return rc;
 	*out = (struct fsm_member_extra){
 		.kind = row.kind,
-		.placeable = row.placeable,
+		.placeable = row.offers && !row.cordoned,
+		.offers = row.offers,
+		.cordoned = row.cordoned,
 		.tags = row.tags.len ? row.tags : STR_LIT("{}"),
 		.counts = row.counts,
 	};
@@ -141,6 +143,7 @@ static int read_row(struct store_txn *txn, struct str id, struct str record, str
 		.alive = str_is(m.status, MEMBER_ALIVE),
 		.draining = m.draining,
 		.placeable = extra.placeable,
+		.offers = extra.offers,
 		.tags = { arena_dup(a, extra.tags.p, extra.tags.len), extra.tags.len },
 	};
 	return 0;

@@ -7,23 +7,33 @@
 
 /* ---- x_member ----
  *
- *   0 u8 version 1   1 u8 kind   2 u8 placeable   3 u8 0   4 u32 owned   8 u32 coming   12 u32 leaving   16 tags (JSON)
+ *   0 u8 version 1   1 u8 kind   2 u8 offers   3 u8 cordoned   4 u32 owned   8 u32 coming   12 u32 leaving   16 tags
+ * (JSON)
  *
  * A row that says nothing but the defaults is not kept. */
 
 #define MEMBER_ROW_HEADER 16
 #define MEMBER_ROW_VERSION 1
 
-static const struct member_row default_row = { .kind = FSM_KIND_SERVER, .placeable = true, .tags = { "", 0 } };
+const struct member_row member_row_default = { .kind = FSM_KIND_SERVER, .offers = true, .tags = { "", 0 } };
+
+bool member_row_is_default(const struct member_row *row)
+{
+	const struct member_row *d = &member_row_default;
+	return row->kind == d->kind && row->offers == d->offers && row->cordoned == d->cordoned && row->tags.len == 0 &&
+	       !row->counts.owned && !row->counts.coming && !row->counts.leaving;
+}
 
 bool member_row_decode(struct str bytes, struct member_row *out)
 {
 	const uint8_t *b = (const uint8_t *)bytes.p;
-	if (bytes.len < MEMBER_ROW_HEADER || b[0] != MEMBER_ROW_VERSION || b[1] > FSM_KIND_BROKER)
+	if (bytes.len < MEMBER_ROW_HEADER || b[0] != MEMBER_ROW_VERSION || b[1] > FSM_KIND_BROKER || b[2] > 1 ||
+	    b[3] > 1)
 		return false;
 	*out = (struct member_row){
 		.kind = (enum fsm_member_kind)b[1],
-		.placeable = b[2] != 0,
+		.offers = b[2] != 0,
+		.cordoned = b[3] != 0,
 		.tags = { bytes.p + MEMBER_ROW_HEADER, bytes.len - MEMBER_ROW_HEADER },
 		.counts = { get_le32(b + 4), get_le32(b + 8), get_le32(b + 12) },
 	};
@@ -35,7 +45,7 @@ int member_row_load(struct apply *a, struct str id, struct member_row *out)
 	struct str v;
 	int rc = fsm_get_copy(a, STORE_X_MEMBER, id, &v);
 	if (rc == ERR_NOTFOUND) {
-		*out = default_row;
+		*out = member_row_default;
 		return 0;
 	}
 	if (rc)
@@ -46,9 +56,8 @@ int member_row_load(struct apply *a, struct str id, struct member_row *out)
 int member_row_store(struct apply *a, struct str id, const struct member_row *row)
 {
 	const struct fsm_member_counts *n = &row->counts;
-	uint8_t b[MEMBER_ROW_HEADER] = { MEMBER_ROW_VERSION, (uint8_t)row->kind, row->placeable };
-	if (row->kind == default_row.kind && row->placeable && row->tags.len == 0 && !n->owned && !n->coming &&
-	    !n->leaving)
+	uint8_t b[MEMBER_ROW_HEADER] = { MEMBER_ROW_VERSION, (uint8_t)row->kind, row->offers, row->cordoned };
+	if (member_row_is_default(row))
 		return fsm_del(a, STORE_X_MEMBER, id);
 	put_le32(b + 4, n->owned);
 	put_le32(b + 8, n->coming);

@@ -39,6 +39,7 @@ static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
 	[CMD_USER_DELETE_RELEASE] = fsm_user_delete_release,
 	[CMD_MEMBER_EXTRA] = fsm_member_set_extra,
 	[CMD_TOPIC_LABELS] = fsm_topic_labels,
+	[CMD_MEMBER_CORDON] = fsm_member_cordon,
 };
 
 fsm_command_fn *fsm_command_of(unsigned type)

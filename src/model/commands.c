@@ -275,6 +275,12 @@ static const struct field topic_labels_fields[] = {
 };
 const struct record_type cmd_topic_labels_type = RECORD_TYPE("topic labels", cmd_topic_labels, topic_labels_fields);
 
+static const struct field member_cordon_fields[] = {
+	FIELD(STR, cmd_member_cordon, id, "id", 0),
+	FIELD(BOOL, cmd_member_cordon, cordoned, "cordoned", 0),
+};
+const struct record_type cmd_member_cordon_type = RECORD_TYPE("member cordon", cmd_member_cordon, member_cordon_fields);
+
 /* ---- entry types ---- */
 
 #define COMMAND_SIZE(name, number, text, tag, type)                                                                    \

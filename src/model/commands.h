@@ -58,7 +58,8 @@
 	X(REMOTE_CHANGE, 36, "remote change", cmd_remote_change, cmd_remote_change_type)                               \
 	X(REMOTE_DELETE, 37, "remote delete", cmd_remote_delete, cmd_remote_delete_type)                               \
 	X(MEMBER_EXTRA, 64, "member extra", member_extra, member_extra_type)                                           \
-	X(TOPIC_LABELS, 65, "topic labels", cmd_topic_labels, cmd_topic_labels_type)
+	X(TOPIC_LABELS, 65, "topic labels", cmd_topic_labels, cmd_topic_labels_type)                                   \
+	X(MEMBER_CORDON, 66, "member cordon", cmd_member_cordon, cmd_member_cordon_type)
 
 enum command_type {
 #define COMMAND_ENUM(name, number, text, tag, type) CMD_##name = (number),
@@ -67,7 +68,7 @@ enum command_type {
 };
 
 #define COMMAND_NARAD_MAX 37
-#define COMMAND_MAX 65 /* newest type this release applies: what a server reports as entry_types */
+#define COMMAND_MAX 66 /* newest type this release applies: what a server reports as entry_types */
 
 struct command_info {
 	unsigned type;                     /* enum command_type */
@@ -319,7 +320,13 @@ struct cmd_topic_labels {
 	struct str_map labels;
 };
 
-extern const struct record_type cmd_topic_labels_type;
+/* 66: an operator's word; what the member reports of itself (64) does not touch it */
+struct cmd_member_cordon {
+	struct str id;
+	bool cordoned;
+};
+
+extern const struct record_type cmd_topic_labels_type, cmd_member_cordon_type;
 extern const struct record_type cmd_topic_name_type, cmd_schema_put_type, cmd_member_at_type, cmd_member_name_type;
 extern const struct record_type cmd_user_name_type, cmd_user_release_type, cmd_child_attach_type, cmd_child_detach_type;
 extern const struct record_type cmd_move_target_type, cmd_move_complete_type, cmd_member_draining_type;

@@ -181,7 +181,7 @@ struct remote_keys {
 struct member_extra {
 	struct str id;
 	struct str kind; /* "server" or "broker" */
-	bool placeable;  /* partitions may be placed on it */
+	bool placeable;  /* the member itself takes partitions; an operator's cordon is another thing (command 66) */
 	struct str_map tags;
 };
 

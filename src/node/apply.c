@@ -107,9 +107,10 @@ static int report_cmp(struct str a, const char *b)
 	return str_cmp(a, str_of(b));
 }
 
+/* Does the row say what the options say? An operator's cordon is not this server's word and stays as it is. */
 static bool is_own_extra_set(const struct node *n, const struct fsm_member *m)
 {
-	if (!n->o.own_partitions && m->placeable)
+	if (m->offers != n->o.own_partitions)
 		return false;
 	struct arena a = { 0 };
 	struct str_map stored;

@@ -1,4 +1,4 @@
-/* Members: types 6, 7, 8, 18, 19, 20, 31, 64, what moves which version, and the table that readers share. */
+/* Members: types 6, 7, 8, 18, 19, 20, 31, 64, 66, what moves which version, and the table that readers share. */
 #include "fsm_harness.h"
 
 static int do_heartbeat(struct rig *r, const char *id, int64_t at)
@@ -33,6 +33,12 @@ static int do_extra(struct rig *r, const char *id, const char *kind, bool placea
 	return rig_do(r, CMD_MEMBER_EXTRA, &c);
 }
 
+static int do_cordon(struct rig *r, const char *id, bool cordoned)
+{
+	const struct cmd_member_cordon c = { str_of(id), cordoned };
+	return rig_do(r, CMD_MEMBER_CORDON, &c);
+}
+
 static const struct fsm_member *member_at(struct rig *r, const char *id)
 {
 	const struct fsm_members *m;
@@ -56,7 +62,7 @@ static void test_join_keeps_draining(void **state)
 	assert_int_equal(do_join(r, "n1", 100), 0);
 	assert_string_equal(stored(r, STORE_MEMBERS, "n1"),
 	                    "{\"id\":\"n1\",\"addr\":\"10.0.0.1:7942\",\"cluster_addr\":\"10.0.0.1:7943\","
-	                    "\"status\":\"alive\",\"last_heartbeat\":100,\"build\":\"1.0\",\"entry_types\":65}");
+	                    "\"status\":\"alive\",\"last_heartbeat\":100,\"build\":\"1.0\",\"entry_types\":66}");
 	assert_int_equal(do_draining(r, "n1", true), 0);
 	struct member m = member_of("n1", 105);
 	m.build = S("1.1");
@@ -203,6 +209,41 @@ static void test_extra_stands_beside_the_record(void **state)
 	assert_int_equal(counts(r, "n1").owned, 1);
 }
 
+/* Type 66: an operator's cordon and the member's own report are two things. Either keeps partitions away, neither undoes
+ * the other, and only a removal forgets them. */
+static void test_cordon_outlives_reports(void **state)
+{
+	struct rig *r = *state;
+	assert_int_equal(do_cordon(r, "n1", true), FSM_MEMBER_NOT_FOUND);
+	assert_int_equal(do_join(r, "n1", 100), 0);
+	const raft_index before = r->index;
+	assert_int_equal(do_cordon(r, "n1", true), 0);
+	assert_string_equal(changes_since(r, before), "members:n1+");
+	assert_false(member_at(r, "n1")->placeable);
+	assert_true(member_at(r, "n1")->offers);
+	const raft_index set = r->index;
+	assert_int_equal(do_cordon(r, "n1", true), 0);
+	assert_string_equal(changes_since(r, set), "");
+	assert_int_equal(do_join(r, "n1", 200), 0); /* it registers again, with all it reports */
+	assert_int_equal(do_extra(r, "n1", "server", true, NULL), 0);
+	assert_false(member_at(r, "n1")->placeable);
+	assert_int_equal(do_extra(r, "n1", "server", false, NULL), 0);
+	assert_int_equal(do_cordon(r, "n1", false), 0);
+	assert_false(member_at(r, "n1")->placeable); /* its own report stands */
+	assert_int_equal(do_extra(r, "n1", "server", true, NULL), 0);
+	assert_true(member_at(r, "n1")->placeable);
+	assert_int_equal(rows(r, STORE_X_MEMBER), 0);
+	assert_int_equal(do_cordon(r, "n1", true), 0);
+	assert_int_equal(do_assign(r, "orders", 0, "n1"), 0); /* a row with counts keeps it too */
+	assert_false(member_at(r, "n1")->placeable);
+	assert_int_equal(counts(r, "n1").owned, 1);
+	const struct cmd_member_at readmit = { S("n1"), 0 };
+	assert_int_equal(do_remove(r, "n1"), 0);
+	assert_int_equal(rig_do(r, CMD_MEMBER_READMIT, &readmit), 0);
+	assert_int_equal(do_join(r, "n1", 300), 0);
+	assert_true(member_at(r, "n1")->placeable);
+}
+
 /* The table is ordered, complete, and of the very state that its transaction sees; an old reader keeps its own. */
 static void test_table_is_of_the_transaction(void **state)
 {
@@ -265,6 +306,7 @@ int main(void)
 		CASE(test_dead_mark_yields_to_a_newer_heartbeat),
 		CASE(test_tombstone_keeps_the_id_out),
 		CASE(test_extra_stands_beside_the_record),
+		CASE(test_cordon_outlives_reports),
 		CASE(test_table_is_of_the_transaction),
 		CASE(test_records_are_listed_in_order),
 	};

@@ -75,6 +75,7 @@ static const struct {
 	{ 37, "remote delete", "name force actor request_id" },
 	{ 64, "member extra", "id kind placeable tags?" },
 	{ 65, "topic labels", "topic expect_id? labels" },
+	{ 66, "member cordon", "id cordoned" },
 };
 
 static void describe(const struct record_type *t, struct buf *out)
@@ -112,7 +113,7 @@ static void test_types_are_frozen(void **state)
 	}
 	assert_int_equal(CMD_TOPIC_CREATE, 1);
 	assert_int_equal(CMD_REMOTE_DELETE, COMMAND_NARAD_MAX);
-	assert_int_equal(CMD_TOPIC_LABELS, COMMAND_MAX);
+	assert_int_equal(CMD_MEMBER_CORDON, COMMAND_MAX);
 	assert_null(command_info(0));
 	assert_null(command_info(COMMAND_NARAD_MAX + 1));
 	assert_null(command_info(UINT32_MAX));

@@ -234,8 +234,8 @@ static void test_without_a_leader_nothing_is_kept(void **state)
 
 /* ---- tags ---- */
 
-/* Tags and --own-partitions off are written with the first registration, and taken back when a restart says otherwise.
- */
+/* Tags and --own-partitions off are written with the first registration; a restart that says otherwise, each way, is
+ * written once and then left alone. An operator's cordon is not the options' and stays through all of it. */
 static void test_tags_follow_the_options(void **state)
 {
 	struct world *w = *state;
@@ -253,6 +253,33 @@ static void test_tags_follow_the_options(void **state)
 	w->nodes[0].options.tags_json = NULL;
 	start_leader(w);
 	world_until(w, world_member(w, 0, "n1", &m) && str_is(m.tags, "{}"));
+	assert_false(m.offers);
+	for (int on = 1; on >= 0; on--) {
+		world_stop(w, 0);
+		w->nodes[0].options.own_partitions = on;
+		start_leader(w);
+		world_until(w, world_member(w, 0, "n1", &m) && m.offers == on);
+		assert_int_equal(m.placeable, on);
+	}
+	const struct cmd_member_cordon cordon = { STR_LIT("n1"), true };
+	struct entry_builder b;
+	struct err e;
+	struct slab *entry = NULL;
+	entry_builder_init(&b);
+	entry_builder_add(&b, CMD_MEMBER_CORDON, &cordon);
+	assert_int_equal(entry_builder_finish(&b, &(struct entry_header){ .origin = STR_LIT("n1") }, &entry, &e), 0);
+	entry_builder_fini(&b);
+	world_propose_entry(w, 0, entry, 1, 0, CMD_MEMBER_CORDON);
+	assert_int_equal(world_wait(w, 0).code, 0);
+	w->nodes[0].options.own_partitions = true;
+	world_stop(w, 0);
+	start_leader(w);
+	world_until(w, world_member(w, 0, "n1", &m) && m.offers);
+	assert_false(m.placeable);
+	const raft_index reported = world_status(w, 0).last_index;
+	world_run(w, 2000);
+	assert_true(world_status(w, 0).last_index <= reported + 5);
+	assert_true(world_member(w, 0, "n1", &m) && m.offers && !m.placeable);
 }
 
 /* ---- disks that fail ---- */

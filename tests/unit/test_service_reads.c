@@ -376,7 +376,7 @@ static void test_status_has_every_field(void **state)
 		"\"contact_ms\":",
 		"\"caught_up\":true",
 		"\"ready\":true",
-		"\"entry_types\":{\"max\":65,\"cluster_min\":65}",
+		"\"entry_types\":{\"max\":66,\"cluster_min\":66}",
 		"\"held_back\":[]",
 		"\"voters\":[\"n1\"]",
 		"\"learners\":[]",

@@ -222,6 +222,7 @@ static const struct {
 	{ "prevote-counted-as-vote", 0 },  { "read-before-noop", 0 },
 	{ "read-without-round", 0 },       { "wiped-voter-counted", 0 },
 	{ "vote-before-durable", 0 },      { "append-under-old-term", 0 },
+	{ "snapshot-wrong-index", 0 },     { "snapshot-renamed-before-sync", 0 },
 };
 
 static void run_faults(bool anew, struct tally *t)

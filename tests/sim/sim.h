@@ -53,6 +53,9 @@ struct sim_plan {
 	uint32_t power_per_cent;    /* of crashes: power cuts */
 	uint64_t write_every_us;    /* mean time between writes of a client */
 	uint32_t append_bytes;      /* small ones split what would travel together; 0 = the default */
+	uint64_t snapshot_entries;  /* each server takes a snapshot after so many; 0 = it never does */
+	uint32_t chunk_bytes;       /* of a snapshot in one frame; 0 = the default */
+	uint32_t segment_bytes;     /* of the log */
 	bool hunt_leaders;          /* strike at whoever was just elected */
 };
 

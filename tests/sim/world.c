@@ -171,6 +171,17 @@ static void draw_strikes(struct sim_plan *p)
 	}
 }
 
+/* Small ones: who is down or cut off for a moment finds the log gone behind it, and images are on their way often. */
+static void draw_snapshots(struct sim_plan *p)
+{
+	p->segment_bytes = 64u << 10;
+	if (world_draw(2))
+		return;
+	p->segment_bytes = 2048 + (uint32_t)world_draw(16384);
+	p->snapshot_entries = world_draw(2) ? 16 : 64;
+	p->chunk_bytes = world_draw(3) ? 4096 + (uint32_t)world_draw(65536) : 0;
+}
+
 static void draw_plan(uint64_t seed)
 {
 	struct sim_plan *p = &w.plan;
@@ -181,6 +192,7 @@ static void draw_plan(uint64_t seed)
 	draw_network(p);
 	draw_speeds(p);
 	draw_strikes(p);
+	draw_snapshots(p);
 }
 
 static void step(void)

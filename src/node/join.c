@@ -193,6 +193,13 @@ void node_join_on_frame(struct node *n, const struct node_event *ev)
 	(void)ask_one(n, leader, &j); /* likewise */
 }
 
+void node_join_note_removed(struct node *n, const char *told_by)
+{
+	n->join.removed = true;
+	log_warn("node.removed", "told_by=%s remedy=\"stop it; or add it again: veena servers add %s %s\"", told_by,
+	         n->o.id, n->o.cluster_addr);
+}
+
 void node_join_on_reply(struct node *n, const struct node_event *ev)
 {
 	struct wire_join_reply r;
@@ -206,9 +213,7 @@ void node_join_on_reply(struct node *n, const struct node_event *ev)
 	}
 	log_quote(text, sizeof(text), r.text.p, r.text.len);
 	if (r.code == WIRE_JOIN_REMOVED && !n->join.removed) {
-		n->join.removed = true;
-		log_warn("node.removed", "told_by=%s remedy=\"stop it; or add it again: veena servers add %s %s\"",
-		         ev->hello.name, n->o.id, n->o.cluster_addr);
+		node_join_note_removed(n, ev->hello.name);
 		return;
 	}
 	if (strcmp(text, n->join.last_text) == 0)

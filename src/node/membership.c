@@ -394,6 +394,10 @@ static void change(struct node *n, struct node_admission *a)
 /* Whoever was removed hears it from the leader, if it hears anything. */
 static void tell_removed(struct node *n, const struct node_admission *a)
 {
+	if (strcmp(a->id, n->o.id) == 0) {
+		node_join_note_removed(n, n->o.id);
+		return;
+	}
 	const struct wire_join_reply r = { .code = WIRE_JOIN_REMOVED,
 		                           .text = STR_LIT("it was removed from the cluster") };
 	(void)node_send_record(n, a->id, WIRE_JOIN_REPLY, &wire_join_reply_type,

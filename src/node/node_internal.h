@@ -411,6 +411,7 @@ uint64_t node_join_turn(struct node *n); /* returns the next deadline */
 void node_join_on_up(struct node *n, const struct node_event *ev);
 void node_join_on_frame(struct node *n, const struct node_event *ev);
 void node_join_on_reply(struct node *n, const struct node_event *ev);
+void node_join_note_removed(struct node *n, const char *told_by);
 
 /* ---- fetch (fetch.c) ---- */
 

@@ -227,7 +227,8 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	/* Where nothing can be read, no majority is asked. */
 	if (rq->strong && svc_node_status(s, NULL)->configured)
 		svc_confirm(s, rq, done, arg);
-	else if (rq->min_index > svc_applied_index(s) || rq->op == SVC_LOG) /* the log waits for its files in any case */
+	else if (rq->min_index > svc_applied_index(s) ||
+	         rq->op == SVC_LOG) /* the log waits for its files in any case */
 		svc_read_at(s, rq, done, arg);
 	else
 		read_now(s, rq, done, arg);

@@ -2,8 +2,8 @@
 --
 --   local broken = linear.check(operations)     nil, or a sentence about what is wrong
 --
--- An operation: { kind = "write" | "read", value =, sent =, answered = (math.huge: not known, writes only) }. A write of
--- unknown end that nobody read is as good as none. The value before the first write is a write of its own.
+-- An operation: { kind = "write" | "read", value =, sent =, answered = (math.huge: not known, writes only) }. A write
+-- of unknown end that nobody read is as good as none. The value before the first write is a write of its own.
 --
 -- All operations with one value form its cluster. From the first answer in it to the last sending in it the register
 -- must have held the value, if the former comes first: a "forward zone". Such zones of two values cannot overlap.

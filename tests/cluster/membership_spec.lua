@@ -167,6 +167,32 @@ describe("a change of the servers", function()
 		leader:post("/v1/topics", { name = "alone", partitions = 3 }, 201)
 	end)
 
+	-- A voter becomes a learner and a voter again; the leader may demote and remove itself, and another goes on.
+	harness.case("reaches every standing, the leader's own too", { joiners = 1 }, function(c)
+		local n4 = c.nodes[4]
+		n4:start():wait_ready()
+		await(c, n4, "voter")
+		local row = n4:post(SERVERS, { id = "n4", voter = false }, 200).json
+		assert.same({ id = "n4", cluster_addr = n4:cluster_addr(), voter = false, staged = false }, row)
+		assert.same({ "n4" }, c.nodes[1]:status().learners)
+		await(c, n4, "promotable")
+		assert.is_true(n4:post(SERVERS, { id = "n4" }, 200).json.voter)
+		assert.is_true(n4:post(SERVERS, { id = "n4" }, 200).json.voter) -- once more: all is as asked
+		local old = c:leader()
+		local gone = old:delete(SERVERS .. "/" .. old.id, 204)
+		assert.truthy(tonumber(gone.headers["x-veena-index"]))
+		local left = {}
+		for _, node in ipairs(c.nodes) do
+			if node ~= old then left[#left + 1] = node end
+		end
+		harness.eventually(5000, "another leads without it", function()
+			local status = left[1]:status()
+			return status.leader ~= "" and status.leader ~= old.id and #status.voters == 3
+		end)
+		left[1]:post("/v1/topics", { name = "goes-on", partitions = 3 }, 201)
+		harness.eventually(5000, old.id .. " knows it", function() return old:log():find("node.removed", 1, true) end)
+	end)
+
 	-- A removed server says so, asks nobody for votes, and comes back only when it is added.
 	harness.case("that removes a server stops it, until it is added again", { joiners = 1 }, function(c)
 		local n4 = c.nodes[4]

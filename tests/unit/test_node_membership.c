@@ -396,6 +396,21 @@ static void test_removed_server_stays_out(void **state)
 	expect_equal_states(w);
 }
 
+/* A leader may remove itself: it is answered, knows that it is no member any more, and another leads. */
+static void test_leader_removes_itself(void **state)
+{
+	struct world *w = *state;
+	const size_t leader = start_three(w);
+	assert_int_equal(remove_server(w, leader, leader, ""), 0);
+	world_until(w, world_status(w, leader).removed);
+	const size_t next = await_leader_but(w, leader);
+	assert_int_equal(world_status(w, next).conf.count, 2);
+	world_create(w, next, "goes-on");
+	world_run(w, 20000);
+	assert_int_equal(world_leader(w), next);
+	assert_null(server(w, next, leader));
+}
+
 /* F09: removed while it was cut off, back with its old configuration, then added as a learner: the leader stays. */
 static void test_F09_cut_off_server_is_removed(void **state)
 {
@@ -600,6 +615,7 @@ int main(void)
 		TEST(test_F12_wiped_and_stale_elect_nobody),
 		TEST(test_id_in_use_is_not_given_away),
 		TEST(test_removed_server_stays_out),
+		TEST(test_leader_removes_itself),
 		TEST(test_F09_cut_off_server_is_removed),
 		TEST(test_removal_leaves_a_healthy_majority),
 		TEST(test_leader_is_removed),

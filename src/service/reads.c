@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/changes.h"
 #include "model/records.h"
 #include "service/auth.h"
 
@@ -142,6 +143,8 @@ bool svc_is_ready(struct svc *s, char *why, size_t cap)
 		text = contact;
 	else if (!svc_was_caught_up(s))
 		text = "not caught up since start";
+	else if (s->shared->auth && fsm_domain_version(s->shared->fsm, FSM_DOMAIN_USERS) == 0)
+		text = "no users yet";
 	snprintf(why, cap, "%s", text);
 	return text[0] == '\0';
 }

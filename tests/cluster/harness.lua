@@ -13,6 +13,7 @@
 --
 -- VEENAD names the program, SCALE=full asks for full counts (harness.scaled).
 
+local mime = require "mime"
 local proc = require "proc"
 local http = require "cluster.http"
 
@@ -50,7 +51,7 @@ Node.__index = Node
 function Node:argv(extra)
 	local argv = {
 		VEENAD, "--id", self.id, "--data", self.data, "--http", "127.0.0.1:" .. self.http_port,
-		"--cluster", "127.0.0.1:" .. self.cluster_port, "--auth", "off",
+		"--cluster", "127.0.0.1:" .. self.cluster_port,
 	}
 	local function add(list)
 		for _, word in ipairs(list or {}) do argv[#argv + 1] = word end
@@ -60,6 +61,7 @@ function Node:argv(extra)
 	elseif self.cluster.peers then
 		add { "--peers", self.cluster.peers }
 	end
+	add(self.cluster.auth_flags)
 	add(self.cluster.flags)
 	add(self.flags)
 	add(extra)
@@ -158,7 +160,9 @@ function Node:log()
 end
 
 -- One request, on a connection of its own. With `want` (a number) another status is an error that shows the answer.
+-- Where clients must say who they are, the user admin asks, unless `headers` name another or, with false, nobody.
 local function ask(node, method, target, body, want, headers)
+	headers = node.cluster:with_credentials(headers)
 	local r, err = http.request(node.http_port, method, target, body, headers)
 	if not r then error(string.format("%s: %s %s: %s", node.id, method, target, err), 3) end
 	if want and r.status ~= want then
@@ -169,6 +173,7 @@ end
 
 function Node:get(target, want, headers) return ask(self, "GET", target, nil, want, headers) end
 function Node:post(target, body, want, headers) return ask(self, "POST", target, body, want, headers) end
+function Node:put(target, body, want, headers) return ask(self, "PUT", target, body, want, headers) end
 function Node:patch(target, body, want, headers) return ask(self, "PATCH", target, body, want, headers) end
 function Node:cluster_addr() return "127.0.0.1:" .. self.cluster_port end
 function Node:delete(target, want, headers) return ask(self, "DELETE", target, nil, want, headers) end
@@ -210,7 +215,7 @@ Cluster.__index = Cluster
 
 -- options: nodes (count, default 3), joiners (further nodes that are started by the test and come in by --join), flags
 -- (list for every node), faults (true: Node:faults works), alone (true: --bootstrap instead of --peers), dir (where its
--- folder is made; the temporary directory).
+-- folder is made; the temporary directory), auth (the password of admin: clients must say who they are).
 function harness.new(options)
 	local members = options.nodes or 3
 	local count = members + (options.joiners or 0)
@@ -234,6 +239,8 @@ function harness.new(options)
 			c.nodes[i].joiner = true
 		end
 	end
+	c.auth_flags = { "--auth", "off" }
+	if options.auth then c:use_auth(options.auth) end
 	c.join = table.concat(peers, ","):gsub("n%d+@", "")
 	if options.alone then
 		c.flags = { "--bootstrap", table.unpack(options.flags or {}) }
@@ -241,6 +248,31 @@ function harness.new(options)
 		c.peers = table.concat(peers, ",")
 	end
 	return c
+end
+
+-- The header of `credentials`, "name:password".
+function harness.as(credentials)
+	return { Authorization = "Basic " .. mime.b64(credentials) }
+end
+
+function Cluster:use_auth(password)
+	local function file(name, text)
+		local path = self.dir .. "/" .. name
+		assert(assert(io.open(path, "wb")):write(text)):close()
+		return path
+	end
+	self.credentials = "admin:" .. password
+	self.auth_flags = {
+		"--auth", "on", "--admin-password-file", file("admin-password", password .. "\n"),
+		"--cluster-secret-file", file("secret", "only the nodes of this test know it\n"),
+	}
+end
+
+function Cluster:with_credentials(headers)
+	if not self.credentials or headers and headers.Authorization then return headers end
+	local all = harness.as(self.credentials)
+	for name, value in pairs(headers or {}) do all[name] = value or nil end -- false: not at all
+	return all
 end
 
 function Cluster:start()

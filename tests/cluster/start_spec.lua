@@ -76,6 +76,10 @@ describe("flags", function()
 		{ "an address without a port", { "--http", "127.0.0.1" }, { "http", "127.0.0.1" } },
 		{ "a port out of range", { "--http", "127.0.0.1:70000" }, { "http", "70000" } },
 		{ "an open address without auth", { "--http", "0.0.0.0:7942" }, { "auth", "--allow-insecure" } },
+		{ "a password file that is not there", { "--auth", "on", "--admin-password-file", "/nonexistent" },
+			{ "admin-password-file", "/nonexistent" } },
+		{ "an open cluster address with auth and no secret", { "--auth", "on", "--cluster", "0.0.0.0:7943" },
+			{ "cluster-secret-file" } },
 		{ "a configuration file that is not there", { "--config", "/nonexistent.lua" }, { "/nonexistent.lua" } },
 		{ "a word that is no flag", { "start" }, { "start" } },
 	}

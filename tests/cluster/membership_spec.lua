@@ -16,14 +16,18 @@ local function await(c, node, what, ms)
 	end)
 end
 
+local PIPELINED = 100 -- requests on their way; a server reads no further while its answers are not taken
+
 local function create(node, prefix, count)
 	local conn = assert(http.connect(node.http_port, 60))
-	for i = 1, count do
-		assert(conn:send(http.format("POST", "/v1/topics", { name = prefix .. "-" .. i, partitions = 3 })))
-	end
-	for i = 1, count do
-		local r = assert(conn:receive("POST"))
-		assert.equal(201, r.status, prefix .. "-" .. i .. ": " .. r.body)
+	for i = 1, count + PIPELINED do
+		if i <= count then
+			assert(conn:send(http.format("POST", "/v1/topics", { name = prefix .. "-" .. i, partitions = 3 })))
+		end
+		if i > PIPELINED then
+			local r = assert(conn:receive("POST"))
+			assert.equal(201, r.status, r.body)
+		end
 	end
 	conn:close()
 end

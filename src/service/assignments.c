@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "fsm/assignments.h"
 #include "model/records.h"
 #include "model/rules.h"
@@ -90,6 +91,7 @@ int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc
 		put_assignment(&a->body, t.name, id, p, &o, state_of(&o, members));
 	}
 	buf_puts(&a->body, "]}");
+	svc_etag_record(a, a->body.len);
 	svc_answer_json(a, 200);
 	return 0;
 }
@@ -115,6 +117,7 @@ int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_
 	}
 	fsm_topic_owner(&t, (uint32_t)rq->partition, &o);
 	put_assignment(&a->body, t.name, topic_id_of(t.record), (uint32_t)rq->partition, &o, state_of(&o, members));
+	svc_etag_record(a, a->body.len);
 	svc_answer_json(a, 200);
 	return 0;
 }
@@ -325,7 +328,9 @@ int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_r
 	struct source src;
 	struct err e;
 	bool resumes = rq->page_token.len > 0;
-	int rc;
+	/* A row's state depends on the members, and how many rows there are on the topics. */
+	static const enum fsm_domain domains[] = { FSM_DOMAIN_ASSIGNMENTS, FSM_DOMAIN_TOPICS, FSM_DOMAIN_MEMBERS };
+	int rc = 0;
 
 	if (resumes && !parse_token(rq->page_token, &after)) {
 		svc_fail(a, 400, "bad_parameter", "page_token", "this is no page_token of this list");
@@ -335,6 +340,8 @@ int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_r
 		svc_fail(a, 400, "bad_parameter", "prefix", "longer than any topic's name");
 		return 0;
 	}
+	if (svc_etag_list(txn, rq, domains, ARRAY_LEN(domains), a, &rc) || rc != 0)
+		return rc;
 	rc = fsm_reader_members(&s->reader, &members, &e);
 	if (rc != 0)
 		return rc;

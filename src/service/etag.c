@@ -28,6 +28,16 @@ void svc_etag_record(struct svc_answer *a, size_t own)
 	put_tag(a->etag, hash(a->body.data, own), hash(a->body.data + own, a->body.len - own));
 }
 
+uint64_t svc_etag_fold(uint64_t so_far, const struct svc_answer *a, size_t from)
+{
+	return so_far * 31 + hash(a->body.data + from, a->body.len - from);
+}
+
+void svc_etag_hash(struct svc_answer *a, uint64_t whole)
+{
+	put_tag(a->etag, whole, 0);
+}
+
 /* ---- lists of tags in header fields ---- */
 
 /* Cuts the next tag off `*rest`, without W/ and quotes; false at the end. A field that is no list of tags sets *bad. */

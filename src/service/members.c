@@ -26,9 +26,11 @@ static bool has_tag(struct str tags, struct str key, struct str value, struct ar
 	return false;
 }
 
+/* The age is no part of the tag. */
 static void put_member(struct svc_answer *a, const struct member *m, const struct fsm_member_extra *x,
-                       const struct node_status *st, uint64_t now_s)
+                       const struct node_status *st, uint64_t now_s, uint64_t *tag)
 {
+	size_t from = a->body.len;
 	struct json_writer w = { .out = &a->body };
 	char name[RAFT_NAME_MAX + 1] = "";
 	const struct raft_server *server = NULL;
@@ -46,9 +48,11 @@ static void put_member(struct svc_answer *a, const struct member *m, const struc
 	json_field_u64(&w, "outbound_moves", x->counts.leaving);
 	json_field_bool(&w, "voter", server && server->voter);
 	json_field_bool(&w, "leader", name[0] != '\0' && strcmp(st->leader, name) == 0);
+	*tag = svc_etag_fold(*tag, a, from);
 	json_field_u64(
 	    &w, "heartbeat_age_seconds",
 	    m->last_heartbeat > 0 && (uint64_t)m->last_heartbeat < now_s ? now_s - (uint64_t)m->last_heartbeat : 0);
+	from = a->body.len;
 	json_field_cstr(&w, "kind", fsm_member_kind_name(x->kind));
 	json_field_bool(&w, "placeable", x->placeable);
 	json_key(&w, "tags");
@@ -56,6 +60,7 @@ static void put_member(struct svc_answer *a, const struct member *m, const struc
 	json_key(&w, "labels");
 	json_put_raw(&w, STR_LIT("{}"));
 	json_end_object(&w);
+	*tag = svc_etag_fold(*tag, a, from);
 }
 
 static int put_members(struct svc *s, struct fsm_member_iter *it, struct store_txn *txn, const struct svc_request *rq,
@@ -67,6 +72,7 @@ static int put_members(struct svc *s, struct fsm_member_iter *it, struct store_t
 	struct str id, record;
 	struct member m;
 	bool any = false;
+	uint64_t tag = 0;
 	int rc;
 
 	while ((rc = fsm_member_iter_next(it, &id, &record)) == 0) {
@@ -80,8 +86,9 @@ static int put_members(struct svc *s, struct fsm_member_iter *it, struct store_t
 		if (any)
 			buf_putc(&a->body, ',');
 		any = true;
-		put_member(a, &m, &x, st, now_s);
+		put_member(a, &m, &x, st, now_s, &tag);
 	}
+	svc_etag_hash(a, tag);
 	return rc == ERR_NOTFOUND ? 0 : rc;
 }
 

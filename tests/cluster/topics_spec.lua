@@ -1,0 +1,207 @@
+-- Topics, children, schemas and labels over HTTP: every row of the contract on the leader and on a follower, entity
+-- tags, what a topic that was made again is spared, limits, and where a child's partitions go.
+
+local harness = require "cluster.harness"
+local http = harness.http
+local ROWS = require "cluster.topics_rows"
+
+local THREE = { nodes = 3 }
+
+-- A kept connection to one node: ask(method, target, body, headers) -> answer.
+local function client_of(node)
+	local conn = assert(http.connect(node.http_port))
+	return function(method, target, body, headers)
+		headers = headers or {}
+		headers["X-Veena-Client"] = "spec"
+		local r, err = conn:request(method, target, body, headers)
+		if not r then error(("%s: %s %s: %s"):format(node.id, method, target, err), 2) end
+		return r
+	end
+end
+
+local function expect(ask, method, target, body, status, headers)
+	local r = ask(method, target, body, headers)
+	assert(r.status == status, ("%s %s %s: %d instead of %d: %s"):format(method, target, body, r.status, status, r.body))
+	return r
+end
+
+-- ---- the rows ----
+
+local function with_letter(text, letter)
+	return text and (text:gsub("@", letter))
+end
+
+-- What may differ between two answers to the same request: ids, indexes, times, and our letter, a capital one, which
+-- no other word begins with.
+local function plain(body, letter)
+	return (body:gsub('"id":"%x+"', '"id":"-"'):gsub('"attach_epoch":"%x+"', '"attach_epoch":"-"')
+		:gsub('"parent_id":"%x+"', '"parent_id":"-"'):gsub('"index":%d+}', '"index":0}')
+		:gsub('"created_at":%d+', '"created_at":0'):gsub('"version":%d+,"leader_epoch', '"version":0,"leader_epoch')
+		:gsub('"' .. letter, '"@'):gsub(" " .. letter, " @"))
+end
+
+local function play(node, letter)
+	local ask = client_of(node)
+	local answers = {}
+	for i, row in ipairs(ROWS) do
+		local r = ask(row.method, with_letter(row.target, letter), with_letter(row.body, letter))
+		local what = ("row %d: %s %s %s"):format(i, row.method, row.target, (row.body or ""):sub(1, 200))
+		assert(r.status == row.status, ("%s: %d instead of %d: %s"):format(what, r.status, row.status, r.body))
+		assert(r.status < 400 or r.json.code == row.code or not row.code,
+			("%s: code %s instead of %s"):format(what, r.json and r.json.code, row.code))
+		for _, text in ipairs(row.holds) do
+			text = with_letter(text, letter)
+			assert(r.body:find(text, 1, true), ("%s: no %s in %s"):format(what, text, r.body))
+		end
+		answers[i] = plain(r.body, letter)
+		-- A connection that was too much for the server is closed.
+		if r.status == 413 then ask = client_of(node) end
+	end
+	return answers
+end
+
+describe("topics", function()
+	harness.case(("answer %d requests alike on leader and follower"):format(#ROWS), THREE, function(c)
+		local leader, follower = c:leader(), c:follower()
+		local direct = play(leader, "X")
+		local forwarded = play(follower, "Y")
+		for i, row in ipairs(ROWS) do
+			assert(direct[i] == forwarded[i], ("row %d: %s %s\nleader:   %s\nfollower: %s")
+				:format(i, row.method, row.target, direct[i], forwarded[i]))
+		end
+		c:settle()
+	end)
+
+	harness.case("need a content type or a client's header", THREE, function(c)
+		for _, node in ipairs { c:leader(), c:follower() } do
+			local r = assert(http.request(node.http_port, "POST", "/v1/topics"))
+			assert.equal(415, r.status)
+			assert.equal("content_type", r.json.code)
+			r = assert(http.request(node.http_port, "DELETE", "/v1/topics/none"))
+			assert.equal(404, r.status)
+		end
+	end)
+
+	-- F33: a tag names one state on all nodes; it moves with the record, with what is joined to it, and with nothing else.
+	harness.case("have entity tags that are the same on every node", THREE, function(c)
+		local ask = client_of(c:follower())
+		expect(ask, "POST", "/v1/topics", '{"name":"t"}', 201)
+		expect(ask, "POST", "/v1/topics", '{"name":"c","parent":"t"}', 201)
+		c:settle()
+		local tags = {}
+		for _, target in ipairs { "/v1/topics/t", "/v1/topics", "/v1/topics/t/children", "/v1/topics/t/schema",
+			"/v1/topics/t/assignments", "/v1/topics/t/partitions/0", "/v1/assignments", "/v1/cluster/members" } do
+			for _, node in ipairs(c.nodes) do
+				local r = node:get(target, 200)
+				tags[target] = tags[target] or r.headers.etag
+				assert(r.headers.etag and r.headers.etag == tags[target], target .. " on " .. node.id)
+				r = node:get(target, 304, { ["If-None-Match"] = tags[target] })
+				assert.equal("", r.body)
+				assert.equal(tags[target], r.headers.etag)
+				assert(tonumber(r.headers["x-veena-index"]) > 0)
+				node:get(target, 200, { ["If-None-Match"] = '"other"' })
+				node:get(target, 400, { ["If-None-Match"] = "other" })
+			end
+		end
+		local altered = expect(ask, "PATCH", "/v1/topics/t", '{"retention_ms":0}', 200,
+			{ ["If-Match"] = tags["/v1/topics/t"] })
+		assert.equal(altered.headers.etag, expect(ask, "GET", "/v1/topics/t", nil, 200).headers.etag)
+		local r = expect(ask, "PATCH", "/v1/topics/t", '{"retention_ms":0}', 412, { ["If-Match"] = tags["/v1/topics/t"] })
+		assert.equal("changed", r.json.code)
+		expect(ask, "DELETE", "/v1/topics/t", nil, 412, { ["If-Match"] = tags["/v1/topics/t"] })
+		expect(ask, "PUT", "/v1/topics/t/schema/1", "{}", 412, { ["If-Match"] = tags["/v1/topics/t"] })
+		expect(ask, "DELETE", "/v1/topics/none", nil, 404, { ["If-Match"] = "*" })
+		expect(ask, "GET", "/v1/topics", nil, 200, { ["If-None-Match"] = tags["/v1/topics"] })
+		expect(ask, "PATCH", "/v1/topics/t", '{"schema":{}}', 200, { ["If-Match"] = altered.headers.etag })
+		-- The schema is joined: the record's half still stands.
+		expect(ask, "DELETE", "/v1/topics/t", nil, 204, { ["If-Match"] = altered.headers.etag })
+	end)
+
+	-- F38: made again between reading and writing, a topic is spared what was meant for the one before it.
+	harness.case("made again are spared what was meant for the first of the name", THREE, function(c)
+		for _, node in ipairs { c:leader(), c:follower() } do
+			local ask = client_of(node)
+			local name = "again-" .. node.id
+			local path = "/v1/topics/" .. name
+			expect(ask, "POST", "/v1/topics", ('{"name":"other-%s"}'):format(node.id), 201)
+			local other = "/v1/topics/other-" .. node.id
+			local first = expect(ask, "POST", "/v1/topics", ('{"name":"%s","schema":true,"labels":{"a":"b"}}'):format(name), 201)
+			local tag = expect(ask, "GET", path, nil, 200).headers.etag
+			expect(ask, "POST", path .. "/children", ('{"child":"other-%s"}'):format(node.id), 200)
+			expect(ask, "DELETE", path, nil, 204)
+			local gone = expect(ask, "GET", other, nil, 200).json
+			assert.equal("standalone", gone.role)
+			local second = expect(ask, "POST", "/v1/topics", ('{"name":"%s"}'):format(name), 201).json
+			local old = "id=" .. first.json.id
+			assert.not_equal(first.json.id, second.id)
+			local now = expect(ask, "GET", path, nil, 200)
+			assert.same({}, now.json.labels)
+			assert.equal(0, now.json.schema_version)
+			for _, case in ipairs {
+				{ "PATCH", path .. "?" .. old, '{"retention_ms":0}' }, { "PATCH", path .. "?" .. old, '{"labels":{"a":"c"}}' },
+				{ "PATCH", path .. "?" .. old, '{"schema":{}}' }, { "PUT", path .. "/schema/1?" .. old, "{}" },
+				{ "POST", path .. "/children?" .. old, ('{"child":"other-%s"}'):format(node.id) },
+				{ "POST", other .. "/children?child_" .. old, ('{"child":"%s"}'):format(name) },
+				{ "DELETE", path .. "?" .. old },
+			} do
+				local r = expect(ask, case[1], case[2], case[3], 409)
+				assert.equal("topic_changed", r.json.code)
+			end
+			for _, case in ipairs { { "PATCH", '{"retention_ms":0}' }, { "DELETE" } } do
+				expect(ask, case[1], path, case[2], 412, { ["If-Match"] = tag })
+			end
+			assert.equal(now.body, expect(ask, "GET", path, nil, 200).body)
+			expect(ask, "DELETE", path .. "?id=" .. second.id, nil, 204)
+		end
+	end)
+
+	-- A copy that stood on the disk of its original would go with it.
+	harness.case("place a child apart from its parent", THREE, function(c)
+		local ask = client_of(c:follower())
+		expect(ask, "POST", "/v1/topics", '{"name":"parent","partitions":12}', 201)
+		expect(ask, "POST", "/v1/topics", '{"name":"child","parent":"parent"}', 201)
+		local function owners(name)
+			local out = {}
+			for _, a in ipairs(expect(ask, "GET", "/v1/topics/" .. name .. "/assignments", nil, 200).json.assignments) do
+				out[a.partition] = a.owner_id
+			end
+			return out
+		end
+		local of_parent, of_child = owners("parent"), owners("child")
+		for p = 0, 11 do
+			assert(of_parent[p] ~= "" and of_child[p] ~= "", "a partition has no owner")
+			assert.not_equal(of_parent[p], of_child[p])
+		end
+	end)
+
+	harness.case("have at most 108 children and 4 MiB of schemas", THREE, function(c)
+		local ask = client_of(c:follower())
+		expect(ask, "POST", "/v1/topics", '{"name":"p"}', 201)
+		for i = 1, 108 do
+			expect(ask, "POST", "/v1/topics", ('{"name":"c%03d","parent":"p"}'):format(i), 201)
+		end
+		local r = expect(ask, "POST", "/v1/topics", '{"name":"c109","parent":"p"}', 409)
+		assert.equal("child_limit", r.json.code)
+		expect(ask, "POST", "/v1/topics", '{"name":"c109"}', 201)
+		r = expect(ask, "POST", "/v1/topics/p/children", '{"child":"c109"}', 409)
+		assert.equal("child_limit", r.json.code)
+
+		-- Sixteen documents of the largest size fill the budget to the byte.
+		local function document(version, size)
+			local text = ('{"maxLength":%d,"$comment":"'):format(100 + version)
+			return text .. ("x"):rep(size - #text - 2) .. '"}'
+		end
+		expect(ask, "POST", "/v1/topics", '{"name":"full"}', 201)
+		for version = 1, 16 do
+			expect(ask, "PUT", "/v1/topics/full/schema/" .. version, document(version, 262144), 200)
+		end
+		r = expect(ask, "PUT", "/v1/topics/full/schema/17", "{}", 409)
+		assert.equal("schema_full", r.json.code)
+		r = expect(ask, "GET", "/v1/topics/full/schema", nil, 200)
+		assert.equal(16, #r.json.versions)
+		-- Its copy would be too much nowhere: it is the child's own budget. One byte more in the parent is not.
+		expect(ask, "POST", "/v1/topics", '{"name":"copy","parent":"full"}', 201)
+		assert.equal(16, expect(ask, "GET", "/v1/topics/copy", nil, 200).json.schema_version)
+		c:settle()
+	end)
+end)

@@ -154,6 +154,7 @@ struct control *control_new(const struct control_options *o)
 	node_on_leadership(o->node, on_leadership, c);
 	svc_set_placer(requests_place, &c->requests);
 	svc_set_schema_judge(judge_schema, &c->requests);
+	report_register(c);
 	return c;
 }
 
@@ -163,6 +164,7 @@ void control_free(struct control *c)
 		return;
 	svc_set_placer(NULL, NULL);
 	svc_set_schema_judge(NULL, NULL);
+	svc_set_control(NULL);
 	requests_fini(&c->requests);
 	passes_fini(&c->passes);
 	mem_free(c);
@@ -176,12 +178,4 @@ uint64_t control_turn(struct control *c, enum control_lane lane, uint64_t now_ms
 struct wake *control_wake(struct control *c, enum control_lane lane)
 {
 	return lane == CONTROL_REQUESTS ? &c->requests.lane.wake : &c->passes.lane.wake;
-}
-
-void control_get_counts(const struct control *c, struct control_counts *out)
-{
-	out->placed = atomic_load(&c->placed);
-	out->refused = atomic_load(&c->refused);
-	out->policy_runs = atomic_load(&c->policy_runs);
-	out->policy_faults = atomic_load(&c->policy_faults);
 }

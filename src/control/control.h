@@ -30,22 +30,13 @@ struct control_options {
 	uint32_t min_voters;
 };
 
-/* Before the threads start: registers the placer and the judge of service/hooks.h, a watcher of the applied index for
- * each lane, and the node's notice of leadership. */
+/* Before the threads start: registers the placer, the judge and what it says of itself (service/hooks.h), a watcher of
+ * the applied index for each lane, and the node's notice of leadership. */
 struct control *control_new(const struct control_options *o);
 void control_free(struct control *c); /* after the lanes' and the http threads; accepts NULL */
 
 /* One turn of a lane; returns the next deadline (monotonic ms, UINT64_MAX: none). */
 uint64_t control_turn(struct control *c, enum control_lane lane, uint64_t now_ms);
 struct wake *control_wake(struct control *c, enum control_lane lane);
-
-/* What the lanes did since the start: for metrics. Any thread. */
-struct control_counts {
-	uint64_t placed;        /* partitions placed by sweeps, applied */
-	uint64_t refused;       /* owners a policy named that the core or the state machine refused */
-	uint64_t policy_runs;   /* calls of a policy that answered */
-	uint64_t policy_faults; /* calls that no policy in force answered */
-};
-void control_get_counts(const struct control *c, struct control_counts *out);
 
 #endif /* CONTROL_CONTROL_H */

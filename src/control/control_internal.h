@@ -92,14 +92,19 @@ void passes_init(struct passes *p, struct control *c, const char *policy_dir);
 void passes_fini(struct passes *p);
 uint64_t passes_turn(struct passes *p, uint64_t now_ms);
 
+/* ---- report.c: what it says of itself ---- */
+
+void report_register(struct control *c);
+void report_intents(struct control *c, enum policy_kind k, enum svc_intent_outcome outcome, size_t count);
+
 /* ---- control.c ---- */
 
 struct control {
 	struct node *node;
 	struct view_setting settings[SETTING_COUNT];
-	_Atomic raft_term leading;         /* 0 = not the leader */
-	_Atomic uint64_t leading_since_ms; /* monotonic */
-	_Atomic uint64_t placed, refused, policy_runs, policy_faults;
+	_Atomic raft_term leading;                                             /* 0 = not the leader */
+	_Atomic uint64_t leading_since_ms;                                     /* monotonic */
+	_Atomic uint64_t intents[POLICY_KIND_COUNT][SVC_INTENT_OUTCOME_COUNT]; /* what became of what policies said */
 	struct requests requests;
 	struct passes passes;
 };

@@ -18,7 +18,6 @@ void judge_init(struct requests *r)
 
 static void judge(struct requests *r, struct svc_schema_question *q)
 {
-	struct control *c = r->lane.control;
 	const struct compat_question ask = {
 		.topic_json = q->topic_json,
 		.old_json = q->current,
@@ -27,12 +26,10 @@ static void judge(struct requests *r, struct svc_schema_question *q)
 	struct compat_answer a;
 	struct sandbox_fault fault;
 	if (compat_ask(r->lane.policies, &sandbox_budget_request, &ask, &q->arena, &a, &fault) != 0) {
-		atomic_fetch_add(&c->policy_faults, 1);
 		q->result = SVC_SCHEMA_FAILED;
 		(void)utf8_copy_clean(q->reason, sizeof(q->reason), str_of(fault.message));
 		return;
 	}
-	atomic_fetch_add(&c->policy_runs, 1);
 	q->result = !a.compatible ? SVC_SCHEMA_REFUSED : a.unchanged ? SVC_SCHEMA_UNCHANGED : SVC_SCHEMA_COMPATIBLE;
 	snprintf(q->reason, sizeof(q->reason), "%s", a.reason);
 }

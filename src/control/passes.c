@@ -43,10 +43,12 @@ static void take_completions(struct passes *p)
 		if (done.generation != p->generation)
 			continue;
 		p->outstanding--;
-		if (done.code == 0) {
-			atomic_fetch_add(&p->lane.control->placed, done.slot);
-		} else {
-			atomic_fetch_add(&p->lane.control->refused, 1);
+		report_intents(p->lane.control, POLICY_PLACEMENT,
+		               done.code == 0  ? SVC_INTENT_APPLIED
+		               : done.code > 0 ? SVC_INTENT_REFUSED
+		                               : SVC_INTENT_DROPPED,
+		               done.slot);
+		if (done.code != 0) {
 			log_debug("sweep.refused", "reason=%s command=%llu",
 			          done.code > 0 ? fsm_refusal_word(done.code) : err_name(done.code),
 			          (unsigned long long)done.detail);
@@ -112,7 +114,6 @@ static bool propose(struct passes *p, const struct topic *t, const struct place_
 static bool sweep_topic(struct passes *p, const struct fsm_topic *t)
 {
 	struct lane_view *lv = &p->lane.lv;
-	struct control *c = p->lane.control;
 	struct topic record;
 	struct err e;
 	if (record_read_json(&topic_type, t->record, &lv->arena, &record, NULL, &e) != 0) {
@@ -127,12 +128,9 @@ static bool sweep_topic(struct passes *p, const struct fsm_topic *t)
 	};
 	struct place_answer a;
 	struct sandbox_fault fault;
-	if (place_ask(p->lane.policies, &sandbox_budget_pass, &lv->view, &q, &lv->arena, &a, &fault) != 0) {
-		atomic_fetch_add(&c->policy_faults, 1);
+	if (place_ask(p->lane.policies, &sandbox_budget_pass, &lv->view, &q, &lv->arena, &a, &fault) != 0)
 		return false;
-	}
-	atomic_fetch_add(&c->policy_runs, 1);
-	atomic_fetch_add(&c->refused, a.refused);
+	report_intents(p->lane.control, POLICY_PLACEMENT, SVC_INTENT_REFUSED, a.refused);
 	return a.placed == 0 || propose(p, &record, &q, &a);
 }
 

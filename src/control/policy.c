@@ -24,12 +24,14 @@ struct version {
 	char chunk[64];        /* "placement.lua" */
 	struct timespec mtime; /* of the file this was read from */
 	off_t size;
+	bool unreadable; /* and said so */
 };
 
 struct policy_set {
 	char *dir;
 	uint64_t looked_at_ms;
 	struct version versions[POLICY_KIND_COUNT][POLICY_SOURCE_COUNT];
+	struct policy_stats stats[POLICY_KIND_COUNT];
 };
 
 /* Faults are rare and read by status only: a lock is no burden here. */
@@ -69,6 +71,8 @@ static bool note_fault(enum policy_kind k, enum policy_source s, const struct sa
 	r->source = s;
 	r->fault = *f;
 	r->at_ms = clock_wall_ms();
+	if (r->count == 0)
+		r->since_ms = r->at_ms;
 	r->count++;
 	r->benched = benched;
 	pthread_mutex_unlock(&faults.lock);
@@ -164,14 +168,22 @@ static void load_file(struct policy_set *ps, enum policy_kind k)
 	buf_printf(&path, "%s/%s.lua", ps->dir, policy_kind_name(k));
 	const int fd = open(buf_cstr(&path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-		if (errno != ENOENT && v->size != -1)
+	const char *fault = NULL;
+	if (fd < 0 || fstat(fd, &st) != 0)
+		fault = strerror(errno);
+	else if (!S_ISREG(st.st_mode))
+		fault = "not a file";
+	if (fault) {
+		const bool absent = fd < 0 && errno == ENOENT;
+		if (!absent && !v->unreadable)
 			log_error("policy.file_unreadable",
 			          "path=%s error=\"%s\"; the %s policy in force stays the one behind it",
-			          buf_cstr(&path), strerror(errno), policy_kind_name(k));
+			          buf_cstr(&path), fault, policy_kind_name(k));
+		v->unreadable = !absent;
 		drop_file(v, k);
 		goto out;
 	}
+	v->unreadable = false;
 	if (v->size == st.st_size && same_time(&v->mtime, &st.st_mtim))
 		goto out;
 	v->size = st.st_size;
@@ -229,6 +241,11 @@ void policy_set_free(struct policy_set *ps)
 	}
 	mem_free(ps->dir);
 	mem_free(ps);
+}
+
+const struct policy_stats *policy_set_stats(const struct policy_set *ps, enum policy_kind k)
+{
+	return &ps->stats[k];
 }
 
 /* ---- running ---- */
@@ -294,8 +311,12 @@ int policy_run(struct policy_set *ps, const struct policy_call *call, struct san
 		struct version *v = &ps->versions[call->kind][s];
 		if (!v->present || v->benched)
 			continue;
-		if (try_version(v, call, fault) == 0)
+		const uint64_t began_ns = clock_mono_ns();
+		const int rc = try_version(v, call, fault);
+		prom_observe(&ps->stats[call->kind].runs, clock_mono_ns() - began_ns);
+		if (rc == 0)
 			return 0;
+		prom_count(&ps->stats[call->kind].faults, 1);
 		v->benched =
 		    fault->kind == SANDBOX_FAULT_LOAD || (fault->kind == SANDBOX_FAULT_BUDGET && s != POLICY_SHIPPED);
 		if (note_fault(call->kind, (enum policy_source)s, fault, v->benched))

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/prom.h"
 #include "control/sandbox.h"
 
 enum policy_kind { POLICY_PLACEMENT, POLICY_SCHEMA, POLICY_KIND_COUNT };
@@ -53,14 +54,22 @@ MUST_CHECK int policy_run(struct policy_set *ps, const struct policy_call *call,
  * policy does not return a table with it. */
 LUA_JUMPS void policy_push_function(lua_State *L, const char *function);
 
+/* Attempts, failed ones too. Any thread. */
+struct policy_stats {
+	struct prom_histogram runs;
+	_Atomic uint64_t faults;
+};
+const struct policy_stats *policy_set_stats(const struct policy_set *ps, enum policy_kind k);
+
 /* ---- faults, for status ---- */
 
 struct policy_fault_record {
 	enum policy_kind kind;
 	enum policy_source source;
 	struct sandbox_fault fault;
-	uint64_t at_ms; /* Unix, of the latest */
-	uint64_t count; /* of this version */
+	uint64_t since_ms; /* Unix, of the first of this version */
+	uint64_t at_ms;    /* of the latest */
+	uint64_t count;    /* of this version */
 	bool benched;
 };
 #define POLICY_FAULTS_MAX (POLICY_KIND_COUNT * POLICY_SOURCE_COUNT)

@@ -126,7 +126,6 @@ static enum svc_place_result receivers(const struct fsm_members *m)
 
 static void place(struct requests *r, struct svc_placement *p, uint64_t now_ms)
 {
-	struct control *c = r->lane.control;
 	struct cluster_view *v = &r->lane.lv.view;
 	const enum svc_place_result who = receivers(v->members);
 	if (who != SVC_PLACE_DONE) {
@@ -144,13 +143,11 @@ static void place(struct requests *r, struct svc_placement *p, uint64_t now_ms)
 	struct place_answer a;
 	struct sandbox_fault fault;
 	if (place_ask(r->lane.policies, &sandbox_budget_request, v, &q, &p->arena, &a, &fault) != 0) {
-		atomic_fetch_add(&c->policy_faults, 1);
 		snprintf(p->reason, sizeof(p->reason), "%.255s", fault.message);
 		answer(p, SVC_PLACE_FAILED);
 		return;
 	}
-	atomic_fetch_add(&c->policy_runs, 1);
-	atomic_fetch_add(&c->refused, a.refused);
+	report_intents(r->lane.control, POLICY_PLACEMENT, SVC_INTENT_REFUSED, a.refused);
 	p->owners = a.owners;
 	snprintf(p->reason, sizeof(p->reason), "%.255s", a.reason);
 	remember_plan(r, p, &a, now_ms);

@@ -49,5 +49,6 @@ void fsm_place_close(struct fsm_place_iter *it); /* accepts a zeroed one; before
 
 MUST_CHECK int fsm_count_moves(struct store_txn *txn, uint64_t *out);       /* constant time */
 MUST_CHECK int fsm_count_assignments(struct store_txn *txn, uint64_t *out); /* constant time; rows, orphans too */
+MUST_CHECK int fsm_count_orphans(struct store_txn *txn, uint64_t *out);     /* constant time; rows of no partition */
 
 #endif /* FSM_ASSIGNMENTS_H */

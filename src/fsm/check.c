@@ -121,8 +121,10 @@ static int check_topic(struct check *c, struct str key, struct str value)
 		rc = expect(c, STORE_X_FOLD, key_fold(at, key), NULL);
 	if (rc == 0 && t.rec.owner.len)
 		rc = expect(c, STORE_X_BY_USER, key_pair(at, t.rec.owner, key), NULL);
-	if (rc == 0 && packed_is_unplaced(&t.packed))
-		rc = expect(c, STORE_X_UNPLACED, key, NULL);
+	char unplaced[4];
+	put_le32(unplaced, packed_unplaced(&t.packed));
+	if (rc == 0 && packed_unplaced(&t.packed))
+		rc = expect(c, STORE_X_UNPLACED, key, &(struct str){ unplaced, sizeof(unplaced) });
 	if (rc)
 		return rc;
 	rc = schema_load(&c->reader, key, false, &h);

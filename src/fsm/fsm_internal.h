@@ -150,7 +150,7 @@ struct packed {
 MUST_CHECK bool packed_decode(struct str bytes, struct arena *a, struct packed *out);
 /* Canonical: equal contents, equal bytes. */
 void packed_encode(const struct packed *p, struct buf *out);
-bool packed_is_unplaced(const struct packed *p); /* any slot without an owner */
+uint32_t packed_unplaced(const struct packed *p); /* how many slots have no owner */
 /* What a reader wants of it; name and record are the caller's to fill. */
 MUST_CHECK bool packed_read_topic(struct str bytes, struct fsm_topic *out);
 

@@ -160,12 +160,12 @@ void packed_encode(const struct packed *p, struct buf *out)
 	mem_free(names.list);
 }
 
-bool packed_is_unplaced(const struct packed *p)
+uint32_t packed_unplaced(const struct packed *p)
 {
+	uint32_t n = 0;
 	for (uint32_t i = 0; i < p->count; i++)
-		if (p->slots[i].owner.len == 0)
-			return true;
-	return false;
+		n += p->slots[i].owner.len == 0;
+	return n;
 }
 
 void fsm_put_topic_tail(const struct topic *t, const struct topic_extra *x, struct buf *out)

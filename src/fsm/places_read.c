@@ -98,3 +98,8 @@ int fsm_count_assignments(struct store_txn *txn, uint64_t *out)
 {
 	return store_count(txn, STORE_ASSIGNMENTS, out);
 }
+
+int fsm_count_orphans(struct store_txn *txn, uint64_t *out)
+{
+	return store_count(txn, STORE_X_ORPHAN, out);
+}

@@ -20,12 +20,13 @@ int packed_load(struct apply *a, struct str name, struct packed *out)
 
 int packed_store(struct apply *a, struct str name, const struct packed *before, const struct packed *now)
 {
-	const bool was = packed_is_unplaced(before), is = packed_is_unplaced(now);
+	const uint32_t was = packed_unplaced(before), is = packed_unplaced(now);
+	char count[4];
 	int rc = 0;
-	if (is && !was)
-		rc = fsm_put(a, STORE_X_UNPLACED, name, nothing, 0);
-	else if (was && !is)
-		rc = fsm_del(a, STORE_X_UNPLACED, name);
+	put_le32(count, is);
+	if (is != was)
+		rc = is ? fsm_put(a, STORE_X_UNPLACED, name, (struct str){ count, sizeof(count) }, 0)
+		        : fsm_del(a, STORE_X_UNPLACED, name);
 	if (rc)
 		return rc;
 	buf_clear(&a->value);
@@ -248,7 +249,7 @@ int topic_state_erase(struct apply *a, const struct topic *rec)
 	int rc = packed_load(a, rec->name, &packed);
 	if (rc == ERR_NOTFOUND)
 		return fsm_corrupt(a, STORE_X_TOPIC, rec->name, "missing beside the topic's record");
-	if (rc == 0 && packed_is_unplaced(&packed))
+	if (rc == 0 && packed_unplaced(&packed))
 		rc = fsm_del(a, STORE_X_UNPLACED, rec->name);
 	if (rc == 0)
 		rc = fsm_del(a, STORE_X_TOPIC, rec->name);

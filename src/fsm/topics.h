@@ -63,6 +63,8 @@ MUST_CHECK int fsm_count_topics(struct store_txn *txn, uint64_t *out); /* consta
 /* A name that differs from `name` only in ASCII case. ERR_NOTFOUND: none. */
 MUST_CHECK int fsm_find_twin(struct store_txn *txn, struct str name, struct str *twin);
 
+/* Topics with a partition that has no owner, and their partitions without one: a walk over the former. */
+MUST_CHECK int fsm_count_unplaced(struct store_txn *txn, uint64_t *topics, uint64_t *partitions);
 /* Topics that have at least one partition without an owner, in byte order of name, behind `after`. ERR_NOTFOUND: the
  * end. */
 MUST_CHECK int fsm_next_unplaced(struct store_txn *txn, struct str after, struct str *name);

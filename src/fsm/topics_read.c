@@ -107,6 +107,26 @@ int fsm_next_unplaced(struct store_txn *txn, struct str after, struct str *name)
 	return seek_key(txn, STORE_X_UNPLACED, after, (struct str){ "", 0 }, true, name);
 }
 
+int fsm_count_unplaced(struct store_txn *txn, uint64_t *topics, uint64_t *partitions)
+{
+	struct store_cursor *c;
+	struct str name, count;
+	*topics = *partitions = 0;
+	int rc = store_cursor_open(txn, STORE_X_UNPLACED, &c);
+	if (rc == 0)
+		rc = store_cursor_seek(c, (struct str){ "", 0 }, &name, &count);
+	for (; rc == 0; rc = store_cursor_next(c, &name, &count)) {
+		if (count.len != 4) {
+			rc = ERR_CORRUPT;
+			break;
+		}
+		++*topics;
+		*partitions += get_le32(count.p);
+	}
+	store_cursor_close(c);
+	return rc == ERR_NOTFOUND ? 0 : rc;
+}
+
 int fsm_next_of_user(struct store_txn *txn, struct str user, struct str after, struct str *name)
 {
 	uint8_t key[STORE_KEY_MAX];

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "node/node.h"
 
@@ -97,5 +98,35 @@ void svc_schema_question_unref(struct svc_schema_question *q); /* the last holde
 /* As svc_placer. False: not now; the write is refused with 503, nothing happened. */
 typedef bool (*svc_schema_judge)(void *arg, struct svc_schema_question *q);
 void svc_set_schema_judge(svc_schema_judge judge, void *arg);
+
+/* ---- what the control plane says of itself ---- */
+
+/* A policy in force that failed, and how often since its text changed. */
+struct svc_policy_fault {
+	const char *kind, *source; /* "placement", "file" */
+	char message[512];         /* UTF-8 */
+	int line;                  /* 0 = unknown */
+	uint64_t since_ms, at_ms;  /* Unix: its first fault, the latest */
+	uint64_t count;
+	bool benched; /* not tried again until its text changes */
+};
+#define SVC_POLICY_FAULTS_MAX 32
+
+enum svc_intent_outcome { SVC_INTENT_APPLIED, SVC_INTENT_REFUSED, SVC_INTENT_DROPPED, SVC_INTENT_OUTCOME_COUNT };
+
+/* Each is called on http threads. */
+struct svc_control_hooks {
+	void *arg;
+	size_t (*faults)(void *arg, struct svc_policy_fault out[SVC_POLICY_FAULTS_MAX]); /* how many */
+	void (*put_metrics)(void *arg, struct buf *out);                                 /* appends its series */
+	/* What became of owners that the placer named: in an entry that was applied, refused, or lost. */
+	void (*placed)(void *arg, enum svc_intent_outcome outcome, size_t count);
+};
+void svc_set_control(const struct svc_control_hooks *hooks); /* copied; NULL: there is no control plane */
+
+/* Without a control plane: nothing. */
+size_t svc_control_faults(struct svc_policy_fault out[SVC_POLICY_FAULTS_MAX]);
+void svc_control_put_metrics(struct buf *out);
+void svc_control_placed(enum svc_intent_outcome outcome, size_t count);
 
 #endif /* SERVICE_HOOKS_H */

@@ -47,21 +47,26 @@ static void put_raft(struct buf *out, struct svc *s, const struct node_status *s
 
 static int put_counts(struct buf *out, struct store_txn *txn)
 {
-	uint64_t topics, unplaced, placed, moving;
+	uint64_t topics, holed, unplaced, placed, orphans, moving;
 	int rc = fsm_count_topics(txn, &topics);
 
 	if (rc == 0)
-		rc = store_count(txn, STORE_X_UNPLACED, &unplaced);
+		rc = fsm_count_unplaced(txn, &holed, &unplaced);
 	if (rc == 0)
 		rc = fsm_count_assignments(txn, &placed);
+	if (rc == 0)
+		rc = fsm_count_orphans(txn, &orphans);
 	if (rc == 0)
 		rc = fsm_count_moves(txn, &moving);
 	if (rc != 0)
 		return rc;
 	prom_put_gauge(out, "veena_topics", "Topics.", (double)topics);
-	prom_put_gauge(out, "veena_topics_unplaced", "Topics with a partition that has no owner.", (double)unplaced);
-	prom_put_head(out, "veena_partitions", "gauge", "Partitions with an owner.");
-	buf_printf(out, "veena_partitions{state=\"placed\"} %" PRIu64 "\n", placed > moving ? placed - moving : 0);
+	prom_put_gauge(out, "veena_topics_unplaced", "Topics with a partition that has no owner.", (double)holed);
+	prom_put_head(out, "veena_partitions", "gauge", "Partitions by what their rows say.");
+	/* A row that no partition has yet may be moving too. */
+	placed = placed > orphans + moving ? placed - orphans - moving : 0;
+	buf_printf(out, "veena_partitions{state=\"unplaced\"} %" PRIu64 "\n", unplaced);
+	buf_printf(out, "veena_partitions{state=\"placed\"} %" PRIu64 "\n", placed);
 	buf_printf(out, "veena_partitions{state=\"moving\"} %" PRIu64 "\n", moving);
 	return 0;
 }
@@ -134,6 +139,14 @@ static void put_stage(struct buf *out, const struct svc_shared *sh, size_t stage
 	prom_put_histogram(out, "veena_write_stage_seconds", labels, &sum);
 }
 
+static void put_alarms(struct buf *out)
+{
+	struct svc_policy_fault faults[SVC_POLICY_FAULTS_MAX];
+
+	prom_put_head(out, "veena_alarm", "gauge", "What status shows as alarms, by code.");
+	buf_printf(out, "veena_alarm{code=\"policy_fault\"} %zu\n", svc_control_faults(faults));
+}
+
 int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
 {
 	const struct node_status *st = svc_node_status(s, NULL);
@@ -161,6 +174,8 @@ int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_reque
 	prom_put_head(out, "veena_write_stage_seconds", "histogram", "Time that the stages of writes took.");
 	for (size_t i = 0; i < SVC_STAGE_END; i++)
 		put_stage(out, s->shared, i);
+	svc_control_put_metrics(out);
+	put_alarms(out);
 	a->status = 200;
 	a->content_type = "text/plain; version=0.0.4; charset=utf-8";
 	return 0;

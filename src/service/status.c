@@ -1,4 +1,5 @@
 /* GET /v1/status: where this node stands, and what it knows of the cluster. Answers on a node without a cluster too. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -28,10 +29,38 @@ static void put_servers(struct json_writer *w, const char *key, const struct nod
 	json_end_array(w);
 }
 
-static void put_empty(struct json_writer *w, const char *key)
+/* Policies in force that fail, and the alarms of it: what stands behind them answers, and nobody may have noticed. */
+static void put_policy_faults(struct json_writer *w)
 {
-	json_key(w, key);
+	struct svc_policy_fault faults[SVC_POLICY_FAULTS_MAX];
+	const size_t count = svc_control_faults(faults);
+	char text[640];
+
+	json_key(w, "policy_faults");
 	json_begin_array(w);
+	for (size_t i = 0; i < count; i++) {
+		json_begin_object(w);
+		json_field_cstr(w, "kind", faults[i].kind);
+		json_field_cstr(w, "source", faults[i].source);
+		json_field_cstr(w, "message", faults[i].message);
+		json_field_i64(w, "line", faults[i].line);
+		json_field_u64(w, "at", faults[i].at_ms / 1000);
+		json_field_u64(w, "count", faults[i].count);
+		json_field_bool(w, "benched", faults[i].benched);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_key(w, "alarms");
+	json_begin_array(w);
+	for (size_t i = 0; i < count; i++) {
+		snprintf(text, sizeof(text), "the %s policy (%s) fails%s: %.400s", faults[i].kind, faults[i].source,
+		         faults[i].benched ? " and is not tried again until its text changes" : "", faults[i].message);
+		json_begin_object(w);
+		json_field_cstr(w, "code", "policy_fault");
+		json_field_cstr(w, "message", text);
+		json_field_u64(w, "since", faults[i].since_ms / 1000);
+		json_end_object(w);
+	}
 	json_end_array(w);
 }
 
@@ -164,9 +193,10 @@ int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_reques
 	put_held_back(&w, s, members, st);
 	put_servers(&w, "voters", st, true);
 	put_servers(&w, "learners", st, false);
-	put_empty(&w, "paused");
-	put_empty(&w, "policy_faults");
-	put_empty(&w, "alarms");
+	json_key(&w, "paused"); /* nothing can be paused yet */
+	json_begin_array(&w);
+	json_end_array(&w);
+	put_policy_faults(&w);
 	put_digest(&w, &digest);
 	put_disk(&w, s->shared->data_dir);
 	put_members(&w, members);

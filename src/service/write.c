@@ -532,6 +532,15 @@ static void refused_at_apply(struct svc_task *t)
 	write_answer(t, &a);
 }
 
+static size_t count_owners(const struct svc_write *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->want_count; i++)
+		n += w->wants[i].owner.len > 0;
+	return n;
+}
+
 static void on_proposed(struct svc_task *t, enum svc_wake why)
 {
 	int code = t->completion.code;
@@ -539,6 +548,10 @@ static void on_proposed(struct svc_task *t, enum svc_wake why)
 	assert(why == SVC_WAKE_COMPLETED);
 	(void)why;
 	note_stage(t, SVC_STAGE_COMMIT);
+	svc_control_placed(code == 0  ? SVC_INTENT_APPLIED
+	                   : code > 0 ? SVC_INTENT_REFUSED
+	                              : SVC_INTENT_DROPPED,
+	                   count_owners(t->write));
 	if (code == 0)
 		answer_applied(t);
 	else if (code > 0)

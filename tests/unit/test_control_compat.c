@@ -290,6 +290,15 @@ static void test_faults_fall_back(void **state)
 			fail_msg("%s: %s, %s", cases[i].policy, sandbox_fault_name(r.fault.kind), r.fault.message);
 		assert_int_equal(r.count, cases[i].benched ? 1 : 2); /* a benched one is not asked again */
 		assert_int_equal(faults_of(POLICY_SHIPPED, &r), 0);
+		assert_true(r.since_ms > 0 && r.since_ms <= r.at_ms);
+		const struct policy_stats *stats = policy_set_stats(w.policies, POLICY_SCHEMA);
+		struct buf text = { 0 };
+		char want[32];
+		assert_int_equal(stats->faults, r.count);
+		prom_put_histogram(&text, "t", "", &stats->runs);
+		snprintf(want, sizeof(want), "t_count{} %d\n", (int)r.count + 2); /* each try, and the shipped one's */
+		assert_non_null(strstr(buf_cstr(&text), want));
+		buf_fini(&text);
 		world_close(&w);
 	}
 }

@@ -401,6 +401,72 @@ static void test_status_has_every_field(void **state)
 	assert_holds(&a, "\"stopped\":\"disk gone\"");
 }
 
+static size_t some_faults(void *arg, struct svc_policy_fault out[SVC_POLICY_FAULTS_MAX])
+{
+	assert_ptr_equal(arg, &world);
+	out[0] = (struct svc_policy_fault){ .kind = "placement",
+		                            .source = "file",
+		                            .message = "placement.lua:3: \"x\"",
+		                            .line = 3,
+		                            .since_ms = 1700000000123,
+		                            .at_ms = 1700000009999,
+		                            .count = 7,
+		                            .benched = true };
+	out[1] = (struct svc_policy_fault){ .kind = "schema", .source = "shipped", .count = 1 };
+	return 2;
+}
+
+static void some_metrics(void *arg, struct buf *out)
+{
+	assert_ptr_equal(arg, &world);
+	buf_puts(out, "from_control 1\n");
+}
+
+/* What the control plane says of itself is shown: its faults, an alarm for each, its series. */
+static void test_status_shows_what_control_says(void **state)
+{
+	const struct svc_control_hooks hooks = { .arg = &world, .faults = some_faults, .put_metrics = some_metrics };
+
+	(void)state;
+	svc_set_control(&hooks);
+	ask(SVC_STATUS, NULL, NULL, &a);
+	assert_holds(&a, "\"policy_faults\":[{\"kind\":\"placement\",\"source\":\"file\","
+	                 "\"message\":\"placement.lua:3: \\\"x\\\"\",\"line\":3,\"at\":1700000009,\"count\":7,"
+	                 "\"benched\":true},{\"kind\":\"schema\"");
+	assert_holds(
+	    &a, "\"alarms\":[{\"code\":\"policy_fault\",\"message\":\"the placement policy (file) fails and is not "
+		"tried again until its text changes: placement.lua:3: \\\"x\\\"\",\"since\":1700000000},{");
+	ask(SVC_METRICS, NULL, NULL, &a);
+	assert_holds(&a, "from_control 1\n");
+	assert_holds(&a, "veena_alarm{code=\"policy_fault\"} 2\n");
+	svc_set_control(NULL);
+	ask(SVC_METRICS, NULL, NULL, &a);
+	assert_holds(&a, "veena_alarm{code=\"policy_fault\"} 0\n");
+	assert_null(strstr(a.body, "from_control"));
+}
+
+/* Partitions are counted by what their rows say, and rows that no partition has yet by nobody. */
+static void test_metrics_count_partitions(void **state)
+{
+	struct topic t = { .name = S("t"), .id = S("00000000000000aa"), .partitions = 5 };
+	struct assignment row = { .topic = S("t"), .owner_id = S("n1") };
+	const struct cmd_move_target move = { .topic = S("t"), .partition = 1, .target = S("n2") };
+
+	(void)state;
+	add_member("n2", true);
+	assert_int_equal(apply_command(CMD_TOPIC_CREATE, &t), 0);
+	for (row.partition = 0; row.partition < 2; row.partition++)
+		assert_int_equal(apply_command(CMD_PARTITION_ASSIGN, &row), 0);
+	assert_int_equal(apply_command(CMD_MOVE_TARGET, &move), 0);
+	row.topic = S("ghost");
+	assert_int_equal(apply_command(CMD_PARTITION_ASSIGN, &row), 0);
+	ask(SVC_METRICS, NULL, NULL, &a);
+	assert_holds(&a, "veena_topics_unplaced 1\n");
+	assert_holds(&a, "veena_partitions{state=\"unplaced\"} 3\n");
+	assert_holds(&a, "veena_partitions{state=\"placed\"} 1\n");
+	assert_holds(&a, "veena_partitions{state=\"moving\"} 1\n");
+}
+
 /* The reasons in their order; what was caught up once stays so, everything else is judged anew. */
 static void test_readyz_names_the_first_reason(void **state)
 {
@@ -531,6 +597,8 @@ int main(void)
 		CASE(test_member_list),
 		CASE(test_member_list_filters_by_tag),
 		CASE(test_status_has_every_field),
+		CASE(test_status_shows_what_control_says),
+		CASE(test_metrics_count_partitions),
 		CASE(test_readyz_names_the_first_reason),
 		CASE(test_reads_need_a_configuration),
 		CASE(test_min_index_waits),

@@ -51,6 +51,37 @@ static void test_create_tells_zero_from_absent(void **state)
 	assert_holds(&a, "\"max_in_flight_per_partition\":1024");
 }
 
+static size_t placed_counts[SVC_INTENT_OUTCOME_COUNT];
+
+static void count_placed(void *arg, enum svc_intent_outcome outcome, size_t count)
+{
+	(void)arg;
+	placed_counts[outcome] += count;
+}
+
+/* The control plane hears what became of the owners it named; of those it did not name, nothing. */
+static void test_create_tells_what_became_of_owners(void **state)
+{
+	static const char *const owners[] = { "n1", "", "n1" };
+
+	(void)state;
+	memset(placed_counts, 0, sizeof(placed_counts));
+	svc_set_control(&(struct svc_control_hooks){ .placed = count_placed });
+	ask(SVC_TOPIC_CREATE, NULL, "{\"name\":\"t\"}", &a);
+	place_with(SVC_PLACE_DONE, owners, 3);
+	commit_one();
+	assert_answer(&a, 201, "");
+	assert_int_equal(placed_counts[SVC_INTENT_APPLIED], 2);
+	ask(SVC_TOPIC_CREATE, NULL, "{\"name\":\"u\"}", &a);
+	place_with(SVC_PLACE_DONE, owners, 3);
+	fail_one(ERR_CLOSED);
+	assert_answer(&a, 503, "outcome_unknown");
+	assert_int_equal(placed_counts[SVC_INTENT_DROPPED], 2);
+	assert_int_equal(placed_counts[SVC_INTENT_APPLIED], 2);
+	assert_int_equal(placed_counts[SVC_INTENT_REFUSED], 0);
+	svc_set_control(NULL);
+}
+
 /* Whoever cannot place leaves the topic unplaced, and the create succeeds. */
 static void test_create_without_owners_succeeds(void **state)
 {
@@ -472,6 +503,7 @@ int main(void)
 		CASE(test_create_is_one_entry),
 		CASE(test_create_tells_zero_from_absent),
 		CASE(test_create_without_owners_succeeds),
+		CASE(test_create_tells_what_became_of_owners),
 		CASE(test_create_is_refused_while_all_drain),
 		CASE(test_create_distrusts_the_placer),
 		CASE(test_create_retries_a_refused_placement_once),

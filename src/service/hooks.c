@@ -1,0 +1,25 @@
+#include "service/hooks.h"
+
+static struct svc_control_hooks control; /* set before the http threads start */
+
+void svc_set_control(const struct svc_control_hooks *hooks)
+{
+	control = hooks ? *hooks : (struct svc_control_hooks){ 0 };
+}
+
+size_t svc_control_faults(struct svc_policy_fault out[SVC_POLICY_FAULTS_MAX])
+{
+	return control.faults ? control.faults(control.arg, out) : 0;
+}
+
+void svc_control_put_metrics(struct buf *out)
+{
+	if (control.put_metrics)
+		control.put_metrics(control.arg, out);
+}
+
+void svc_control_placed(enum svc_intent_outcome outcome, size_t count)
+{
+	if (control.placed && count > 0)
+		control.placed(control.arg, outcome, count);
+}

@@ -171,6 +171,33 @@ describe("a change of the servers", function()
 		leader:post("/v1/topics", { name = "alone", partitions = 3 }, 201)
 	end)
 
+	-- The dead stay in the configuration, so that a quorum is one of all five and the next loss is no silent end.
+	harness.case("F10: is made by nobody but an operator, however many die", { nodes = 5 }, function(c)
+		local five = { "n1", "n2", "n3", "n4", "n5" }
+		create(c:leader(), "t", 20)
+		c:settle()
+		local dead = {}
+		for i = 1, 2 do
+			dead[i] = c:follower()
+			dead[i]:kill()
+		end
+		proc.sleep_ms(harness.scaled(3000, 60000))
+		assert.same(five, c:leader():status().voters)
+		create(c:leader(), "u", 5)
+		local survivor = c:follower()
+		dead[3] = c:leader()
+		dead[3]:kill()
+		harness.eventually(10000, "two of five have no leader", function() return survivor:status().leader == "" end)
+		local r = survivor:post("/v1/topics", { name = "refused", partitions = 3 }, 503)
+		assert.equal("no_leader", r.json.code)
+		assert.equal("none", r.json.outcome)
+		assert.equal("no_leader", survivor:delete(SERVERS .. "/" .. dead[1].id, 503).json.code)
+		dead[1]:start():wait_ready()
+		assert.same(five, c:leader():status().voters)
+		c:settle()
+		assert.equal(25, #dead[1]:topic_names())
+	end)
+
 	-- A voter becomes a learner and a voter again; the leader may demote and remove itself, and another goes on.
 	harness.case("reaches every standing, the leader's own too", { joiners = 1 }, function(c)
 		local n4 = c.nodes[4]

@@ -468,7 +468,7 @@ struct node_snapshot_side {
 	raft_index counted_from; /* entries behind it make the next one due */
 	uint64_t next_look_ms;
 	bool look_due;
-	bool wanted; /* at the next look, however few entries there are: no good file is there */
+	bool wanted; /* however few entries there are: no good file is there */
 	struct node_take take;
 	struct node_prune prune;
 	struct node_reply_list asking;  /* for the next one */

@@ -191,7 +191,8 @@ static void take_in_turn(struct node *n)
 	else if (s->asking.count > 0 && f)
 		answer_all(&s->asking, 0, f->index, f->bytes);
 	const bool due = s->look_due && is_due(n);
-	s->look_due = false;
+	if (due || !s->wanted) /* one that is wanted waits for something to take it of, not for the next look */
+		s->look_due = false;
 	if (s->asking.count > 0 || due)
 		begin_take(n);
 }

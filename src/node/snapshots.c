@@ -155,25 +155,31 @@ static void encode_footer(const struct snapfile_info *i, const struct buf *conf,
 	put_le64(out + 56, i->time_ms);
 	put_le32(out + 64, i->max_entry_type);
 	put_le32(out + 68, i->image_crc);
-	put_le32(out + CRC_AT, crc32c(crc32c(0, conf->data, conf->len), out, CRC_AT));
+	put_le32(out + 72, crc32c(0, conf->data, conf->len));
+	put_le32(out + CRC_AT, crc32c(0, out, CRC_AT));
 }
 
-static int check_footer(const uint8_t *f, const uint8_t *conf, size_t conf_len, const char *path, struct err *e)
+/* What every version has. A flipped bit must not pass for a newer one. */
+static int check_footer(const uint8_t *f, const char *path, struct err *e)
 {
-	if (get_le32(f + CRC_AT) != crc32c(crc32c(0, conf, conf_len), f, CRC_AT))
+	if (memcmp(f, MAGIC, 8) != 0)
+		return err_set(e, ERR_CORRUPT, "%s: damaged: not a snapshot, or cut short", path);
+	if (get_le32(f + CRC_AT) != crc32c(0, f, CRC_AT) || get_le32(f + 84) != 0)
 		return err_set(e, ERR_CORRUPT, "%s: damaged: its last bytes do not verify", path);
-	if (get_le64(f + 72) != 0 || get_le32(f + 84) != 0 || get_le64(f + 24) == 0 || get_le64(f + 32) == 0)
-		return err_set(e, ERR_CORRUPT, "%s: damaged: its last bytes make no sense", path);
+	if (get_le32(f + 8) > VERSION)
+		return err_set(e, ERR_VERSION,
+		               "%s: snapshot format %" PRIu32 ", this build reads %u: install the cluster's release",
+		               path, get_le32(f + 8), VERSION);
 	return 0;
 }
 
 static int decode_footer(const uint8_t *f, const uint8_t *conf, size_t conf_len, const char *path,
                          struct snapfile_info *out, struct err *e)
 {
-	int rc = check_footer(f, conf, conf_len, path, e);
-	if (rc)
-		return rc;
 	struct err why = { 0 };
+	if (get_le32(f + 72) != crc32c(0, conf, conf_len) || get_le32(f + 76) != 0 || get_le64(f + 24) == 0 ||
+	    get_le64(f + 32) == 0)
+		return err_set(e, ERR_CORRUPT, "%s: damaged: its last bytes make no sense", path);
 	if (raft_conf_decode(conf, conf_len, &out->conf, &why) != 0)
 		return err_set(e, ERR_CORRUPT, "%s: damaged: %.200s", path, why.msg);
 	out->image_len = get_le64(f + 16);
@@ -197,14 +203,10 @@ static int read_info(int fd, const char *path, struct snapfile_info *out, struct
 	if (out->file_len < sizeof(f))
 		return err_set(e, ERR_CORRUPT, "%s: damaged: cut short to %" PRIu64 " bytes", path, out->file_len);
 	rc = read_all(fd, f, sizeof(f), out->file_len - sizeof(f), path, e);
+	if (rc == 0)
+		rc = check_footer(f, path, e);
 	if (rc)
 		return rc;
-	if (memcmp(f, MAGIC, 8) != 0)
-		return err_set(e, ERR_CORRUPT, "%s: damaged: not a snapshot, or cut short", path);
-	if (get_le32(f + 8) > VERSION)
-		return err_set(e, ERR_VERSION,
-		               "%s: snapshot format %" PRIu32 ", this build reads %u: install the cluster's release",
-		               path, get_le32(f + 8), VERSION);
 	const uint32_t conf_len = get_le32(f + 12);
 	const uint64_t image_len = get_le64(f + 16);
 	if (conf_len > sizeof(conf) || image_len > out->file_len || out->file_len - image_len != conf_len + sizeof(f))

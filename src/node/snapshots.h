@@ -6,7 +6,7 @@
  *
  *   footer, little-endian
  *    0  8  "veenaSNP"
- *    8  4  format version, 1            these two and the last 8 bytes keep their meaning in every version
+ *    8  4  format version, 1            these two and the last 8 bytes are the same in every version
  *   12  4  bytes of the configuration (raft_conf_encode)
  *   16  8  bytes of the image
  *   24  8  index
@@ -16,8 +16,9 @@
  *   56  8  newest time of any entry up to the index, ms
  *   64  4  newest entry type whose effects are in it
  *   68  4  CRC32C of the image
- *   72  8  0
- *   80  4  CRC32C of the configuration and of the 80 bytes before this
+ *   72  4  CRC32C of the configuration
+ *   76  4  0
+ *   80  4  CRC32C of the 80 bytes before this
  *   84  4  0
  *
  * The end of the file alone says what it is; what it says was read back from the image, never from the live state. It

@@ -41,6 +41,15 @@ function client.path(path, query)
   return path
 end
 
+-- That of --user. Where none was given and there is somebody to ask, it is asked for once, when it is first needed.
+function client:password()
+  local global = self.global
+  if global.user and not global.password and term.is_terminal("stdin") and term.is_terminal("stderr") then
+    global.password = term.secret(("password of %s: "):format(global.user))
+  end
+  return global.password
+end
+
 function client:exchange(method, path, body)
   return http.request{
     method = method,
@@ -48,7 +57,7 @@ function client:exchange(method, path, body)
     body = body,
     headers = { "X-Veena-Client: veena", body and "Content-Type: application/json" or nil },
     user = self.global.user,
-    password = self.global.password,
+    password = self:password(),
     cacert = self.global.cacert,
   }
 end
@@ -61,16 +70,15 @@ local function explain(answer)
   return body.error, body
 end
 
--- May the same request be sent again, unchanged? Only when the node said that nothing happened.
-local function may_repeat(answer, is_read)
+-- Seconds until the same request may be sent again, unchanged; nil: not in this call. Only when the node said that
+-- nothing happened, and never sooner than it asks who tried too often.
+local function wait_of(answer, is_read)
   if answer.status == 429 then
-    return true
+    return tonumber(answer.headers["retry-after"]) or 1
+  elseif answer.status == 503 then
+    local _, body = explain(answer)
+    return (is_read and body.code == "not_ready" or body.outcome == "none") and 0.2 or nil
   end
-  if answer.status ~= 503 then
-    return false
-  end
-  local _, body = explain(answer)
-  return is_read and body.code == "not_ready" or body.outcome == "none"
 end
 
 -- One request. Returns the answer; every refusal and failure is an error with an exit code.
@@ -79,10 +87,11 @@ function client:send(method, path, body)
   local tried, until_time = 0, os.time() + RETRY_FOR_S
   while true do
     local answer, kind, message = self:exchange(method, path, body)
-    if answer and not (may_repeat(answer, is_read) and os.time() < until_time) then
+    local wait_s = answer and wait_of(answer, is_read)
+    if answer and not (wait_s and os.time() + wait_s < until_time) then
       return answer
     elseif answer then
-      term.sleep(0.2)
+      term.sleep(wait_s)
       self.at = self.at % #self.urls + 1
     else
       if kind == "broken" and not is_read then
@@ -119,6 +128,11 @@ function client:call(method, path, value)
     return body, answer
   end
   local message, body = explain(answer)
+  if answer.status == 401 and not self.global.user then
+    message = message .. "; say who you are with --user NAME"
+  elseif answer.status == 429 and answer.headers["retry-after"] then
+    message = ("%s; try again in %s s"):format(message, answer.headers["retry-after"])
+  end
   local exit = body.outcome == "unknown" and EXIT_UNKNOWN or EXIT_FAILED
   fail(exit, body.code and ("%s (%s)"):format(message, body.code) or message, answer)
 end

@@ -104,6 +104,9 @@ function options.read_verb(verb, words)
       if not name then
         return nil, value
       end
+      if kinds[name] == "list" then
+        value = table.move({ value }, 1, 1, #(call.options[name] or {}) + 1, call.options[name] or {})
+      end
       call.options[name] = value
       i = after
     else

@@ -1,6 +1,6 @@
 -- What the command can do: one entry a verb, from which running, usage and help are made.
 --
---   name, args ("[X]" may be left out), options {name, kind = text|integer|flag, help}, about, example,
+--   name, args ("[X]" may be left out), options {name, kind = text|integer|flag|list, help}, about, example,
 --   run(client, call)
 
 local client = require "veena.client"
@@ -387,6 +387,7 @@ verb{
 }
 
 fanout.add(verb, { answer_with = answer_with })
+require "veena.verbs_users"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
 
 verb{

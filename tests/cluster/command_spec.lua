@@ -52,6 +52,50 @@ describe("command", function()
 		assert(code == 0 and out == "deleted orders\n", out)
 	end)
 
+	-- The verbs about users: passwords come from files or standard input, never from the line, and are never shown.
+	harness.case("makes users, gives grants, changes passwords", { nodes = 1, auth = "root's own" }, function(c)
+		local function file(name, text)
+			local path = c.dir .. "/" .. name
+			assert(assert(io.open(path, "w")):write(text)):close()
+			return path
+		end
+		local url = "--url " .. url_of(c:leader()) .. " "
+		local admin = url .. "--user admin --password-file " .. c.dir .. "/admin-password "
+		local first, second = file("first", "one\nmore"), file("second", "two\n")
+		local code, out = veena(admin .. "users create ann --grant 'create:a*,b' --grant observe --user-password-file "
+			.. first)
+		assert(code == 0 and out == "created ann: create:a*,b observe\n", out)
+		code, out = veena(admin .. "users")
+		assert(code == 0 and out:match("^NAME   GRANTS +CREATED\nadmin  root  .-\nann    create:a%*,b observe  "), out)
+		code, out = veena(admin .. "users get ann")
+		assert(code == 0 and out:find("grants   create:a*,b observe\n", 1, true), out)
+		local ann = url .. "--user ann --password-file "
+		code = veena(ann .. first .. " topics create a1")
+		assert(code == 0)
+		refuses(1, ann .. first .. " topics create c1", "forbidden")
+		refuses(1, ann .. first .. " users", "admin privileges required (forbidden)")
+		code, out = veena(ann .. first .. " users passwd ann --user-password-stdin", "<" .. second)
+		assert(code == 0 and out == "changed the password of ann\n", out)
+		refuses(1, ann .. first .. " topics", "unauthenticated")
+		code, out = veena(ann .. second .. " topics")
+		assert(code == 0 and out:find("a1", 1, true), out)
+		code, out = veena(admin .. "users grant ann --none")
+		assert(code == 0 and out == "ann now has: no grants\n", out)
+		refuses(2, admin .. "users grant ann", "--grant", "--none")
+		refuses(1, admin .. "users grant ann --grant fly", "bad_field")
+		refuses(1, admin .. "users grant admin --none", "root_protected")
+		refuses(1, url .. "topics", "say who you are with --user NAME")
+		refuses(2, admin .. "users create bob", "--user-password-file")
+		refuses(2, admin .. "users delete ann", "--yes")
+		code, out = veena("--yes " .. admin .. "users delete ann")
+		assert(code == 0 and out == "deleted ann\n", out)
+		refuses(1, "--yes " .. admin .. "users delete ann", "user_not_found")
+		for _ = 1, 5 do refuses(1, url .. "--user admin --password-file " .. second .. " topics", "unauthenticated") end
+		refuses(1, url .. "--user admin --password-file " .. second .. " topics", "throttled", "try again in 1")
+		code, out = veena("--json " .. admin .. "users get admin")
+		assert(code == 0 and out:find('"root":true', 1, true) and not out:find("hash", 1, true), out)
+	end)
+
 	-- The verbs about children, schemas and labels: tables, texts kept as they are written, refusals.
 	harness.case("links topics, keeps schemas, sets labels", { nodes = 1 }, function(c)
 		local at = "--url " .. url_of(c:leader()) .. " "

@@ -15,7 +15,7 @@ static int check_max_type(const char *what, uint32_t stored, uint32_t known, str
 		return 0;
 	return err_set(e, ERR_VERSION,
 	               "%s holds entries of type %" PRIu32 ", this build applies types up to %" PRIu32
-	               ": install the cluster's release",
+	               "; install the cluster's release",
 	               what, stored, known);
 }
 
@@ -153,11 +153,33 @@ raft_term fsm_applied_term(const struct fsm *f)
 
 /* ---- images ---- */
 
-static int read_image(struct store *image, const char *path, uint32_t max_entry_type, struct fsm_image *out,
+static int fill_image(struct store_txn *txn, const char *path, const struct fsm_applied *applied, struct fsm_image *out,
                       struct err *e)
 {
-	struct fsm_applied applied;
 	struct fsm_digest digest;
+	if (applied->conf.len > sizeof(out->conf))
+		return err_set(e, ERR_CORRUPT, "%s: a configuration of %zu bytes", path, applied->conf.len);
+	int rc = fsm_txn_err(txn, fsm_get_digest(txn, &digest), e);
+	if (rc)
+		return rc;
+	*out = (struct fsm_image){
+		.index = applied->index,
+		.term = applied->term,
+		.max_entry_type = applied->max_entry_type,
+		.conf_index = applied->conf_index,
+		.conf_len = applied->conf.len,
+		.digest = digest.total,
+	};
+	if (applied->conf.len)
+		memcpy(out->conf, applied->conf.p, applied->conf.len);
+	return 0;
+}
+
+/* `holds` NULL: a finished image, which somebody has applied to. */
+static int read_image(struct store *image, const char *path, uint32_t max_entry_type, struct fsm_image *out,
+                      bool *holds, struct err *e)
+{
+	struct fsm_applied applied;
 	struct store_txn *txn;
 	int rc = store_begin_read(image, &txn, e);
 	if (rc)
@@ -165,38 +187,38 @@ static int read_image(struct store *image, const char *path, uint32_t max_entry_
 	rc = fsm_txn_err(txn, fsm_get_applied(txn, &applied), e);
 	if (rc == 0)
 		rc = check_max_type(path, applied.max_entry_type, max_entry_type ? max_entry_type : COMMAND_MAX, e);
-	if (rc == 0 && applied.txn_id != store_txn_id(txn))
+	if (rc == 0 && !holds && applied.txn_id != store_txn_id(txn))
 		rc = err_set(e, ERR_CORRUPT, "%s: not an image of a state machine, or written to by something else",
 		             path);
-	if (rc == 0 && applied.conf.len > sizeof(out->conf))
-		rc = err_set(e, ERR_CORRUPT, "%s: a configuration of %zu bytes", path, applied.conf.len);
+	if (rc == 0 && holds)
+		rc = check_last_writer(txn, &applied, e);
+	if (rc == 0 && holds)
+		rc = fsm_txn_err(txn, fsm_holds_data(txn, holds), e);
 	if (rc == 0)
-		rc = fsm_txn_err(txn, fsm_get_digest(txn, &digest), e);
-	if (rc == 0) {
-		*out = (struct fsm_image){
-			.index = applied.index,
-			.term = applied.term,
-			.max_entry_type = applied.max_entry_type,
-			.conf_index = applied.conf_index,
-			.conf_len = applied.conf.len,
-			.digest = digest.total,
-		};
-		if (applied.conf.len)
-			memcpy(out->conf, applied.conf.p, applied.conf.len);
-	}
+		rc = fill_image(txn, path, &applied, out, e);
 	store_abort(txn);
 	return rc;
 }
 
-int fsm_read_image(const char *path, uint32_t max_entry_type, struct fsm_image *out, struct err *e)
+static int look(const char *path, uint32_t max_entry_type, struct fsm_image *out, bool *holds, struct err *e)
 {
 	struct store *image;
 	int rc = store_open_image(path, &image, e);
 	if (rc)
 		return rc;
-	rc = read_image(image, path, max_entry_type, out, e);
+	rc = read_image(image, path, max_entry_type, out, holds, e);
 	(void)store_close(image, false, NULL); /* read-only: nothing to lose */
 	return rc;
+}
+
+int fsm_read_image(const char *path, uint32_t max_entry_type, struct fsm_image *out, struct err *e)
+{
+	return look(path, max_entry_type, out, NULL, e);
+}
+
+int fsm_look(const char *path, uint32_t max_entry_type, struct fsm_image *out, bool *holds, struct err *e)
+{
+	return look(path, max_entry_type, out, holds, e);
 }
 
 int fsm_replace(struct fsm *f, const char *path, struct err *e)

@@ -171,6 +171,10 @@ struct fsm_image {
 	uint64_t digest;            /* total */
 };
 MUST_CHECK int fsm_read_image(const char *path, uint32_t max_entry_type, struct fsm_image *out, struct err *e);
+/* The same of a state machine's own file, which may hold nothing yet (index 0); `holds`: any record. Changes nothing,
+ * the lock file neither; only while nobody has it open, and only of a file that is trusted. ERR_CORRUPT, ERR_VERSION.
+ */
+MUST_CHECK int fsm_look(const char *path, uint32_t max_entry_type, struct fsm_image *out, bool *holds, struct err *e);
 
 /* Puts the synced and checked image at `path` (in the store's directory) in the store's place, once every reader is
  * between two turns: takes their transactions from them itself, so that nobody need be woken; meanwhile fsm_read

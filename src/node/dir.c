@@ -59,7 +59,10 @@ static int report_holder(const struct node_dir *d, struct err *e)
 	text[strcspn(text, "\n")] = '\0';
 	uint64_t pid;
 	if (!u64_parse(str_of(text), &pid))
-		return err_set(e, ERR_BUSY, "data directory %s is in use by a veenad that is just starting", d->path);
+		return err_set(
+		    e, ERR_BUSY,
+		    "data directory %s is in use by a veenad that is just starting; stop it, or use another directory",
+		    d->path);
 	return err_set(e, ERR_BUSY,
 	               "data directory %s is in use by process %" PRIu64 "; stop it, or use another directory", d->path,
 	               pid);

@@ -45,34 +45,21 @@ static int open_fsm(struct node *n, struct err *e)
 	return fsm_open(&o, &n->fsm, e);
 }
 
-static int read_applied(struct store_txn *txn, struct node_found *f, struct err *e)
+/* Read-only and without the lock file, so that a start that is refused has changed nothing. */
+static int look_into_fsm(const struct node *n, struct node_found *f, struct err *e)
 {
-	struct fsm_applied applied;
-	int rc = fsm_get_applied(txn, &applied);
-	if (rc == 0)
-		rc = fsm_holds_data(txn, &f->holds);
-	if (rc)
-		return rc;
-	f->applied = applied.index;
-	f->applied_term = applied.term;
-	f->holds = f->holds || applied.index > 0;
-	if (applied.conf.len > 0)
-		rc = raft_conf_decode(applied.conf.p, applied.conf.len, &f->conf, e);
-	return rc;
-}
-
-static int look_into_fsm(struct node *n, struct node_found *f, struct err *e)
-{
-	struct store_txn *txn = NULL;
-	struct err why = { 0 };
-	int rc = store_begin_read(fsm_store(n->fsm), &txn, e);
-	if (rc)
-		return rc;
-	rc = read_applied(txn, f, &why);
-	if (rc)
-		rc = err_set(e, rc, "%s/" STORE_FILE ": %.300s", n->o.data_dir,
-		             why.code ? why.msg : store_txn_error(txn)->msg);
-	store_abort(txn);
+	char path[NODE_DIR_PATH_MAX + sizeof("/" STORE_FILE)];
+	struct fsm_image *image = mem_alloc(sizeof(*image));
+	snprintf(path, sizeof(path), "%s/" STORE_FILE, n->o.data_dir);
+	int rc = fsm_look(path, n->o.max_entry_type, image, &f->holds, e);
+	if (rc == 0) {
+		f->applied = image->index;
+		f->applied_term = image->term;
+		f->holds = f->holds || image->index > 0;
+	}
+	if (rc == 0 && image->conf_len > 0)
+		rc = raft_conf_decode(image->conf, image->conf_len, &f->conf, e);
+	mem_free(image);
 	return rc;
 }
 
@@ -82,9 +69,7 @@ static int find_fsm(struct node *n, struct node_found *f, struct err *e)
 	if (rc != 0 || f->fsm.trust == STORE_ABSENT)
 		return rc;
 	if (f->fsm.trust == STORE_TRUSTED) {
-		rc = open_fsm(n, e);
-		if (rc == 0)
-			return look_into_fsm(n, f, e);
+		rc = look_into_fsm(n, f, e);
 		if (rc != ERR_CORRUPT)
 			return rc;
 		/* Trusted by its mark and yet not what we write: somebody else's file under our name. */
@@ -143,7 +128,7 @@ static int find_snapshots(struct node *n, struct err *e)
 		} else if (n->self.cluster_id != 0 && info.cluster_id != n->self.cluster_id) {
 			rc = err_set(e, ERR_IDENTITY,
 			             "%s/" SNAPFILE_DIR "/%" PRIu64 "-%" PRIu64 ".mdb belongs to cluster %016" PRIx64
-			             ", this node to %016" PRIx64,
+			             ", this node to %016" PRIx64 "; move it away, it is not of this cluster",
 			             n->o.data_dir, info.index, info.term, info.cluster_id, n->self.cluster_id);
 		}
 	}
@@ -185,8 +170,10 @@ static int find_identity(struct node *n, bool *is_new, struct err *e)
 	*is_new = false;
 	const int rc = node_dir_read_identity(&n->dir, &n->self, e);
 	if (rc == 0 && strcmp(n->self.id, n->o.id) != 0)
-		return err_set(e, ERR_IDENTITY, "%s belongs to node \"%s\", but --id says \"%s\"", n->o.data_dir,
-		               n->self.id, n->o.id);
+		return err_set(
+		    e, ERR_IDENTITY,
+		    "%s belongs to node \"%s\", but --id says \"%s\"; correct --id, or use another directory",
+		    n->o.data_dir, n->self.id, n->o.id);
 	if (rc != ERR_NOTFOUND)
 		return rc;
 	*is_new = true;
@@ -328,22 +315,19 @@ static int decide(struct node *n, const struct node_found *f, struct plan *p, st
 
 /* ---- carrying it out: from here on files change ---- */
 
-static int close_fsm(struct node *n, struct node_found *f, struct err *e)
+static void forget_fsm(struct node_found *f)
 {
-	const int rc = fsm_close(n->fsm, false, e);
-	n->fsm = NULL;
 	f->applied = 0;
 	f->applied_term = 0;
 	f->conf.count = 0;
-	return rc;
 }
 
 static int set_aside(struct node *n, struct node_found *f, struct err *e)
 {
 	log_warn("metastore: set fsm.mdb aside as fsm.stale", "reason=\"%s\" applied=%" PRIu64 " log_last=%" PRIu64,
 	         f->fsm.why, f->applied, f->log.last_index);
-	const int rc = close_fsm(n, f, e);
-	return rc ? rc : store_set_aside(n->o.data_dir, e);
+	forget_fsm(f);
+	return store_set_aside(n->o.data_dir, e);
 }
 
 static int restore(struct node *n, struct node_found *f, const struct snapfile_info *from, struct err *e)
@@ -356,9 +340,8 @@ static int restore(struct node *n, struct node_found *f, const struct snapfile_i
 	         from->index, from->term, f->fsm.why, f->applied, f->log.first_index, f->log.last_index);
 	snapfile_path(n->o.data_dir, from->index, from->term, path);
 	snprintf(temp, sizeof(temp), "%s/" STORE_RESTORE_FILE, n->o.data_dir);
-	int rc = close_fsm(n, f, e);
-	if (rc == 0)
-		rc = snapfile_copy(path, from, false, temp, e);
+	forget_fsm(f);
+	int rc = snapfile_copy(path, from, false, temp, e);
 	if (rc == 0)
 		rc = snapfile_sync(temp, e);
 	return rc ? rc : store_put_image(n->o.data_dir, temp, e);
@@ -390,7 +373,11 @@ static int find_base(struct node *n, struct node_found *f, struct err *e)
 	if (f->log.base_index == 0)
 		return 0;
 	if (f->conf.count == 0)
-		return err_set(e, ERR_CORRUPT, "%s/" STORE_FILE ": holds no Raft configuration", n->o.data_dir);
+		return err_set(e, ERR_CORRUPT,
+		               "%s/" STORE_FILE
+		               ": holds no Raft configuration, and the log begins behind it; move " STORE_FILE
+		               " away to have it rebuilt, or start with an empty directory and join anew",
+		               n->o.data_dir);
 	f->base.index = f->applied;
 	f->base.term = f->applied_term;
 	f->base.conf = f->conf;
@@ -427,11 +414,10 @@ static int carry_out(struct node *n, struct node_found *f, const struct plan *p,
 		rc = set_aside(n, f, e);
 	else if (p->what == RESTORE)
 		rc = restore(n, f, &p->restore, e);
-	if (rc == 0 && !n->fsm) {
+	if (rc == 0)
 		rc = open_fsm(n, e);
-		if (rc == 0)
-			rc = look_into_fsm(n, f, e);
-	}
+	if (rc == 0 && p->what == RESTORE)
+		rc = look_into_fsm(n, f, e);
 	return rc;
 }
 

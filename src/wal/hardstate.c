@@ -112,19 +112,20 @@ static int judge(const struct wal *w, const uint8_t *bytes, struct wal_slots *ou
 	for (unsigned i = 0; i < 2; i++)
 		good[i] = read_slot(bytes + (size_t)i * WAL_SLOT_STRIDE, i, out, &slots[i], &version);
 	if (version > WAL_VERSION)
-		return err_set(e, ERR_VERSION, "%s/" WAL_SLOTS_NAME " has format %u, this release reads up to %u",
+		return err_set(e, ERR_VERSION,
+		               "%s/" WAL_SLOTS_NAME " has format %u, this release reads up to %u" WAL_REMEDY_VERSION,
 		               w->dir, version, WAL_VERSION);
 	if (!good[0] && !good[1])
 		return err_set(e, ERR_CORRUPT,
 		               "%s/" WAL_SLOTS_NAME
-		               ": both slots are damaged (offsets 0 and %u): term and vote are lost",
+		               ": both slots are damaged (offsets 0 and %u): term and vote are lost" WAL_REMEDY,
 		               w->dir, WAL_SLOT_STRIDE);
 	if (!good[0] || !good[1]) {
 		const unsigned bad = good[0] ? 1 : 0;
 		return err_set(e, ERR_CORRUPT,
 		               "%s/" WAL_SLOTS_NAME
 		               ": slot %u at offset %u is damaged and may have held the newest vote "
-		               "(the other has write %llu, term %llu)",
+		               "(the other has write %llu, term %llu)" WAL_REMEDY,
 		               w->dir, bad, bad * WAL_SLOT_STRIDE, (unsigned long long)slots[!bad].seq,
 		               (unsigned long long)slots[!bad].term);
 	}

@@ -39,8 +39,8 @@ static int corrupt(const struct reader *r, uint64_t offset, raft_index index, co
 {
 	char name[WAL_NAME_BYTES];
 	wal_segment_name(r->segment, name);
-	return err_set(e, ERR_CORRUPT, "%s/%s: damaged at offset %" PRIu64 ", index %" PRIu64 ": %s", r->w->dir, name,
-	               offset, index, why);
+	return err_set(e, ERR_CORRUPT, "%s/%s: damaged at offset %" PRIu64 ", index %" PRIu64 ": %s" WAL_REMEDY,
+	               r->w->dir, name, offset, index, why);
 }
 
 static void drop_chunk(struct reader *r)

@@ -45,8 +45,8 @@ static int damaged(const struct walk *k, uint64_t segment, uint32_t offset, raft
 {
 	char name[WAL_NAME_BYTES];
 	wal_segment_name(segment, name);
-	return err_set(e, ERR_CORRUPT, "%s/%s: damaged at offset %" PRIu32 ", index %" PRIu64 ": %s", k->w->dir, name,
-	               offset, index, why);
+	return err_set(e, ERR_CORRUPT, "%s/%s: damaged at offset %" PRIu32 ", index %" PRIu64 ": %s" WAL_REMEDY,
+	               k->w->dir, name, offset, index, why);
 }
 
 /* ---- the directory ---- */
@@ -140,10 +140,13 @@ static int check_header(struct walk *k, size_t i, struct err *e)
 	if (h->segment == 0)
 		return damaged(k, segment, 0, k->w->live.last_index + 1, "its header does not verify", e);
 	if (h->version != WAL_VERSION)
-		return err_set(e, ERR_VERSION, "%s/%s has format %" PRIu32 ", this release reads format %u", k->w->dir,
-		               name, h->version, WAL_VERSION);
+		return err_set(e, ERR_VERSION,
+		               "%s/%s has format %" PRIu32 ", this release reads format %u" WAL_REMEDY_VERSION,
+		               k->w->dir, name, h->version, WAL_VERSION);
 	if (h->cluster_id && k->w->cluster_id && h->cluster_id != k->w->cluster_id)
-		return err_set(e, ERR_IDENTITY, "%s/%s belongs to cluster %016" PRIx64 ", not to %016" PRIx64,
+		return err_set(e, ERR_IDENTITY,
+		               "%s/%s belongs to cluster %016" PRIx64 ", not to %016" PRIx64
+		               "; start with this node's own data directory",
 		               k->w->dir, name, h->cluster_id, k->w->cluster_id);
 	return 0;
 }
@@ -168,7 +171,8 @@ static int load(struct walk *k, uint64_t segment, struct err *e)
 		goto out;
 	}
 	if (st.st_size > (off_t)WAL_SEGMENT_BYTES_MAX) {
-		rc = err_set(e, ERR_CORRUPT, "%s: larger than any segment", path);
+		rc = err_set(e, ERR_CORRUPT, "%s: larger than any segment, which has at most %llu bytes" WAL_REMEDY,
+		             path, (unsigned long long)WAL_SEGMENT_BYTES_MAX);
 		goto out;
 	}
 	k->size = (size_t)st.st_size;
@@ -355,13 +359,14 @@ static int check_slots(const struct walk *k, struct err *e)
 		return err_set(e, ERR_CORRUPT,
 		               "%s/" WAL_SLOTS_NAME " is too old: its newest write is number %" PRIu64
 		               " (offset %u), the log up to index "
-		               "%" PRIu64 " knows of number %" PRIu64 ": a vote is lost",
+		               "%" PRIu64 " knows of number %" PRIu64 ": a vote is lost" WAL_REMEDY,
 		               k->w->dir, s->seq, s->seq % 2 ? WAL_SLOT_STRIDE : 0u, k->w->live.last_index,
 		               k->slot_seq);
 	if (k->newest.term > s->term)
 		return err_set(e, ERR_CORRUPT,
 		               "%s/" WAL_SLOTS_NAME " is too old: it says term %" PRIu64
-		               " (offset %u), but the entry of index %" PRIu64 " has term %" PRIu64 ": a vote is lost",
+		               " (offset %u), but the entry of index %" PRIu64 " has term %" PRIu64
+		               ": a vote is lost" WAL_REMEDY,
 		               k->w->dir, s->term, s->seq % 2 ? WAL_SLOT_STRIDE : 0u, k->newest.index, k->newest.term);
 	return 0;
 }
@@ -374,7 +379,7 @@ static int check_successor(const struct walk *k, size_t i, struct err *e)
 	if (k->f->segments[k->f->void_count + i + 1] != end.segment + 1) {
 		char name[WAL_NAME_BYTES];
 		wal_segment_name(end.segment + 1, name);
-		return err_set(e, ERR_CORRUPT, "%s/%s is missing: offset 0, index %" PRIu64, k->w->dir, name,
+		return err_set(e, ERR_CORRUPT, "%s/%s is missing: offset 0, index %" PRIu64 WAL_REMEDY, k->w->dir, name,
 		               k->w->live.last_index + 1);
 	}
 	if (next->segment && next->start_crc != k->w->last_crc)
@@ -411,13 +416,15 @@ int wal_examine(struct wal *w, struct wal_found *f, struct err *e)
 		/* A start that was cut short leaves untouched slots alone; anything put into them came after a segment.
 		 */
 		if (k.slots.found && !k.slots.is_initial)
-			return err_set(e, ERR_CORRUPT,
-			               "%s: no segment beside term and vote: offset 0, index 1: the log is lost",
-			               w->dir);
+			return err_set(
+			    e, ERR_CORRUPT,
+			    "%s: no segment beside term and vote: offset 0, index 1: the log is lost" WAL_REMEDY,
+			    w->dir);
 		return 0;
 	}
 	if (!k.slots.found)
-		return err_set(e, ERR_CORRUPT, "%s/" WAL_SLOTS_NAME " is missing beside a log: term and vote are lost",
+		return err_set(e, ERR_CORRUPT,
+		               "%s/" WAL_SLOTS_NAME " is missing beside a log: term and vote are lost" WAL_REMEDY,
 		               w->dir);
 
 	rc = read_headers(&k, e);

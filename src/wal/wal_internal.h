@@ -159,6 +159,12 @@ struct wal_slot {
 #define WAL_SLOTS_NEW_NAME "hardstate.tmp"
 
 #define WAL_SLOTS_NAME "hardstate"
+
+/* What an operator can do when the log or the vote is not what was written: nothing else is safe, since what is lost
+ * may have been acknowledged. Stands at the end of every such refusal. */
+#define WAL_REMEDY                                                                                                     \
+	"; put the files of wal/ back as they were, or move the data directory away and join anew with an empty one"
+#define WAL_REMEDY_VERSION "; start the release that wrote it"
 #define WAL_SLOT_STRIDE 4096u /* from one slot of term and vote to the other */
 
 enum wal_spare { WAL_SPARE_NONE, WAL_SPARE_BUSY, WAL_SPARE_READY };

@@ -4,10 +4,9 @@
 local harness = require "cluster.harness"
 local proc = harness.proc
 
--- A checksum of every file below `dir`, so that a refused start can be shown to have changed nothing. The lock file is
--- left out: taking the lock is no change.
+-- A checksum of every file below `dir`, so that a refused start can be shown to have changed nothing.
 local function fingerprint(dir)
-	local pipe = assert(io.popen("cd '" .. dir .. "' && find . -type f ! -name LOCK ! -name '*-lock' | LC_ALL=C sort"
+	local pipe = assert(io.popen("cd '" .. dir .. "' && find . -type f | LC_ALL=C sort"
 		.. " | xargs sha256sum"))
 	local text = pipe:read("a")
 	pipe:close()
@@ -27,6 +26,8 @@ local function refuses(node, code, words, extra)
 		end
 	end
 	assert(#errors == 1, "not one line but " .. #errors .. ": " .. node:log())
+	-- A start refused to protect data says what to do about it.
+	assert(code ~= 3 or errors[1]:find("; %l[%l ]+") or errors[1]:find("remedy="), "no remedy in: " .. errors[1])
 	for _, word in ipairs(words) do
 		assert(errors[1]:find(word, 1, true), "'" .. word .. "' is not in: " .. errors[1])
 	end
@@ -201,6 +202,33 @@ describe("a start that would do harm", function()
 			lose(node.data .. "/wal/hardstate")
 			local before = fingerprint(node.data)
 			refuses(node, 3, { node.data, "vote" })
+			assert.equal(before, fingerprint(node.data))
+		end)
+	end
+
+	-- What else may be wrong with a directory; LMDB's lock file counts as a file too.
+	local wrongs = {
+		["whose identity is lost"] = { { "node" }, function(data) os.remove(data .. "/node") end },
+		["whose identity is damaged"] = { { "node" }, function(data) damage(data .. "/node", flip(20)) end },
+		["whose log is gone"] = { { "fsm.mdb", "Raft state" }, function(data)
+			assert(os.execute("rm -r '" .. data .. "/wal'"))
+		end },
+		["whose log is older than its state"] = { { "fsm.mdb", "log" }, function(data)
+			assert(os.execute("rm -r '" .. data .. "/wal' && mv '" .. data .. "/../wal.old' '" .. data .. "/wal'"))
+		end },
+		["that holds newer entry types"] = { { "type", "release" }, function() end, { "--max-entry-type", "2" } },
+	}
+	for what, wrong in pairs(wrongs) do
+		harness.case("refuses a directory " .. what, ONE, function(c)
+			local node = c.nodes[1]
+			node:stop()
+			assert(os.execute("cp -a '" .. node.data .. "/wal' '" .. node.data .. "/../wal.old'"))
+			node:start():wait_ready()
+			node:post("/v1/topics", { name = "kept", partitions = 3 }, 201)
+			node:stop()
+			wrong[2](node.data)
+			local before = fingerprint(node.data)
+			refuses(node, 3, wrong[1], wrong[3])
 			assert.equal(before, fingerprint(node.data))
 		end)
 	end

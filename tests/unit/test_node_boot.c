@@ -99,8 +99,7 @@ static uint32_t fingerprint(const char *path, uint32_t crc)
 	assert_true(count >= 0);
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
-		/* LMDB's lock file holds readers, not data. */
-		if (name[0] != '.' && strcmp(name, "fsm.mdb-lock") != 0) {
+		if (name[0] != '.') {
 			char child[600];
 			snprintf(child, sizeof(child), "%s/%s", path, name);
 			crc = fingerprint(child, crc);

@@ -65,6 +65,7 @@ static void must_refuse(const struct wal_options *o, const char *why)
 	if (!strstr(e.msg, why))
 		print_error("not about %s: %s\n", why, e.msg);
 	assert_non_null(strstr(e.msg, why));
+	assert_non_null(strstr(e.msg, WAL_REMEDY));
 	assert_true(hash_dir(o->dir) == before);
 }
 
@@ -344,6 +345,7 @@ static void test_hardstate_without_a_log(void **state)
 	struct err e = { 0 };
 	assert_int_equal(wal_open(&o, &w, &rec, &e), ERR_CORRUPT);
 	assert_non_null(strstr(e.msg, "the log is lost"));
+	assert_non_null(strstr(e.msg, WAL_REMEDY));
 	assert_true(hash_dir(o.dir) == before);
 	remove_dir(dir);
 }

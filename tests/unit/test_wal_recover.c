@@ -123,7 +123,7 @@ static void must_recover(struct fixture *f, raft_index lost, raft_index dropped)
 	wal_close(w);
 }
 
-/* Refused, with the file, the offset and the index named, and nothing touched. */
+/* Refused, with the file, the offset and the index named, what to do, and nothing touched. */
 static void must_refuse(struct fixture *f, const char *name, int64_t offset, int64_t index)
 {
 	const uint64_t before = hash_dir(f->o.dir);
@@ -140,6 +140,7 @@ static void must_refuse(struct fixture *f, const char *name, int64_t offset, int
 	if (!strstr(e.msg, name))
 		print_error("not about %s: %s\n", name, e.msg);
 	assert_non_null(strstr(e.msg, name));
+	assert_non_null(strstr(e.msg, WAL_REMEDY)); /* whole: nothing of it is cut off */
 	if (offset >= 0) {
 		snprintf(want, sizeof(want), "offset %lld", (long long)offset);
 		assert_non_null(strstr(e.msg, want));
@@ -279,6 +280,7 @@ static void test_recover_allocates_nothing_for_a_huge_length(void **state)
 	assert_int_equal(n, 0);
 	assert_non_null(strstr(e.msg, FIRST_SEGMENT));
 	assert_non_null(strstr(e.msg, "index 4"));
+	assert_non_null(strstr(e.msg, WAL_REMEDY));
 	assert_true(largest_alloc < (1u << 20));
 	wal_close(w);
 	free_fixture(f);

@@ -32,7 +32,7 @@ local cluster = veena.cluster{
   members = {
     "a", { id = "b", status = "dead", build = "1.0", tags = { rack = "r1" } }, { id = "d", draining = true },
   },
-  topics = { { name = "orders", partitions = 4, retention_ms = 0 }, "audit" },
+  topics = { { name = "orders", partitions = 4, retention_ms = 0, labels = { env = "prod" } }, "audit" },
   assignments = {
     { topic = "orders", partition = 0, owner_id = "a" },
     { topic = "orders", partition = 1, owner_id = "a", target_id = "d" },
@@ -67,6 +67,8 @@ describe("the view", function()
 
   it("gives topics and assignments", function()
     assert.equal(0, eval(cluster, "c:topic('orders')").retention_ms)
+    assert.same({ env = "prod" }, eval(cluster, "c:topic('orders')").labels)
+    assert.same({}, eval(cluster, "c:topic('audit')").labels)
     assert.is_nil(eval(cluster, "c:topic('nope')"))
     local rows = eval(cluster, "c:assignments('orders')")
     local states = {}

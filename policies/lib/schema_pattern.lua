@@ -80,6 +80,12 @@ local function skip_escape(p)
   end
 end
 
+-- The byte that ends a range which begins at the literal byte here; nil: there is none, or not of plain bytes.
+local function range_end(p)
+  local to = p[p.at + 1] == B["-"] and p[p.at + 2]
+  return to and to ~= B["]"] and to ~= B["\\"] and to < 128 and p[p.at] < 128 and to or nil
+end
+
 -- Steps over the class at the bracket. A bracket that closes is literal where the class begins.
 local function skip_class(p)
   p.at = p.at + (p[p.at + 1] == B["^"] and 2 or 1)
@@ -90,7 +96,11 @@ local function skip_class(p)
     elseif p[p.at] == B["["] and p[p.at + 1] == B[":"] then
       skip_past(p, B["]"], "[: without :]")
     elseif p[p.at] then
-      p.at = p.at + 1
+      local to = range_end(p)
+      if to and to < p[p.at] then
+        fault("a range that ends before it begins")
+      end
+      p.at = p.at + (to and 3 or 1)
     else
       fault("[ without ]")
     end

@@ -122,7 +122,7 @@ static bool sweep_topic(struct passes *p, const struct fsm_topic *t)
 	}
 	uint32_t *partitions = arena_alloc(&lv->arena, (t->partition_count + 1) * sizeof(*partitions));
 	const struct place_question q = {
-		.topic_json = t->record,
+		.topic_json = fsm_topic_json(t, &lv->arena),
 		.partitions = partitions,
 		.count = unplaced_partitions(t, partitions),
 	};

@@ -18,7 +18,7 @@
 #define PLACE_REASON_MAX 256 /* bytes */
 
 struct place_question {
-	struct str topic_json;      /* the topic's record, stored or to be stored */
+	struct str topic_json;      /* the topic as a GET shows it, stored or to be stored */
 	const uint32_t *partitions; /* without an owner, ascending */
 	size_t count;
 	const struct str *avoid; /* members refused a moment ago */

@@ -200,12 +200,7 @@ static LUA_JUMPS bool find_topic(lua_State *L, const struct cluster_view *v, str
 static LUA_JUMPS void push_topic(lua_State *L, const struct cluster_view *v, const struct fsm_topic *t)
 {
 	charge(v, L, LOOKUP_WORK + (t->record.len + t->tail.len) / 8);
-	char *text = arena_alloc(v->scratch, t->record.len + t->tail.len);
-	const size_t head = t->record.len - 1; /* without the last brace */
-	memcpy(text, t->record.p, head);
-	memcpy(text + head, t->tail.p, t->tail.len);
-	text[head + t->tail.len] = '}';
-	lua_push_json(L, (struct str){ text, head + t->tail.len + 1 });
+	lua_push_json(L, fsm_topic_json(t, v->scratch));
 	lua_set_integer(L, "schema_version", t->schema_version);
 	if (lua_getfield(L, -1, "labels") == LUA_TNIL) {
 		lua_newtable(L);

@@ -33,6 +33,9 @@ struct fsm_topic {
 	struct str packed;        /* the whole x_topic value; for fsm_topic_owner */
 };
 
+/* Record and tail as one object, in the arena: the topic as answers and policies have it. */
+struct str fsm_topic_json(const struct fsm_topic *t, struct arena *arena);
+
 /* ERR_NOTFOUND, ERR_CORRUPT, ERR_IO. */
 MUST_CHECK int fsm_get_topic(struct store_txn *txn, struct str name, struct fsm_topic *out);
 

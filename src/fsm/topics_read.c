@@ -26,6 +26,16 @@ int fsm_get_topic(struct store_txn *txn, struct str name, struct fsm_topic *out)
 	return rc;
 }
 
+struct str fsm_topic_json(const struct fsm_topic *t, struct arena *arena)
+{
+	const size_t head = t->record.len - 1; /* without the last brace */
+	char *text = arena_alloc(arena, t->record.len + t->tail.len);
+	memcpy(text, t->record.p, head);
+	memcpy(text + head, t->tail.p, t->tail.len);
+	text[head + t->tail.len] = '}';
+	return (struct str){ text, head + t->tail.len + 1 };
+}
+
 /* ---- lists ---- */
 
 int fsm_topic_iter_open(struct fsm_topic_iter *it, struct store_txn *txn, struct str prefix, struct str after)

@@ -109,11 +109,12 @@ static struct cmd_child_attach_if attach_command(const struct svc_write *w)
 }
 
 /* The parent as it will be, for an answer that comes when something newer has been applied already. */
-static void plan_parent(struct svc_task *t)
+static enum svc_verdict plan_parent(struct svc_task *t, struct store_txn *txn, int *rc)
 {
 	struct svc_write *w = t->write;
 	struct topic *p = &w->topic;
 	const size_t n = p->children.count;
+	struct topic_extra extra;
 	struct str *children = arena_alloc(&t->arena, (n + 1) * sizeof(*children));
 
 	if (n > 0)
@@ -121,6 +122,11 @@ static void plan_parent(struct svc_task *t)
 	children[n] = w->partner.name;
 	p->children = (struct str_list){ children, n + 1 };
 	p->role = STR_LIT(TOPIC_ROLE_PARENT);
+	*rc = fsm_get_topic_extra(txn, p->name, &t->arena, &extra);
+	if (*rc != 0)
+		return SVC_VERDICT_FAILED;
+	svc_write_plan_tail(t, &extra);
+	return SVC_VERDICT_OK;
 }
 
 static enum svc_verdict is_expected_child(struct svc_task *t, struct svc_answer *a)
@@ -149,9 +155,7 @@ static enum svc_verdict attach_check(struct svc_task *t, struct store_txn *txn, 
 		return v;
 	cmd = attach_command(w);
 	v = svc_write_judge(t, txn, CMD_CHILD_ATTACH_IF, &cmd, a, rc);
-	if (v == SVC_VERDICT_OK)
-		plan_parent(t);
-	return v;
+	return v == SVC_VERDICT_OK ? plan_parent(t, txn, rc) : v;
 }
 
 static void attach_build(struct svc_task *t, struct entry_builder *b)

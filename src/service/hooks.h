@@ -36,7 +36,7 @@ struct svc_placement {
 	raft_term term; /* the leader's, when it asked */
 
 	/* the question */
-	struct str topic_json;      /* the topic as it will be stored (Narad's fields, no joined ones), in `arena` */
+	struct str topic_json;      /* the topic as it will be, with what veena adds to the record; in `arena` */
 	struct str topic;           /* its name */
 	struct str topic_id;        /* its incarnation, 16 hex */
 	const uint32_t *partitions; /* indexes that want an owner, ascending */
@@ -80,7 +80,7 @@ struct svc_schema_question {
 	struct node_reply_to reply;
 
 	/* the question; texts in `arena` */
-	struct str topic_json; /* the topic's record, stored or to be stored */
+	struct str topic_json; /* the topic as it is or will be, with what veena adds to the record */
 	struct str current;    /* the latest version's document; p NULL: there is none */
 	struct str document;   /* what is to come after it */
 

@@ -45,7 +45,7 @@ static struct svc_placement *question(struct svc_task *t)
 	}
 	for (size_t i = 0; i < w->avoid_count; i++)
 		avoid[i] = copy_str(&p->arena, w->avoid[i]);
-	record_put_json(&topic_type, &w->topic, &json);
+	svc_write_put_topic(w, &json);
 	p->topic_json = (struct str){ arena_dup(&p->arena, json.data, json.len), json.len };
 	buf_fini(&json);
 	p->topic = copy_str(&p->arena, w->topic.name);

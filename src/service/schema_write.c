@@ -59,7 +59,7 @@ static void make_question(struct svc_task *t, const struct topic *topic, int64_t
 
 	svc_schema_drop(t);
 	atomic_init(&q->refs, 1);
-	record_put_json(&topic_type, topic, &json);
+	svc_write_put_topic(t->write, &json);
 	q->topic_json = (struct str){ arena_dup(&q->arena, json.data, json.len), json.len };
 	buf_fini(&json);
 	q->current = dup_str(&q->arena, current);

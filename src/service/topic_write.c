@@ -49,16 +49,6 @@ static void warn_unplaced(const struct svc_write *w, const char *what)
 		         w->unplaced);
 }
 
-static void plan_labels(struct svc_task *t, const struct topic_extra *extra)
-{
-	struct svc_write *w = t->write;
-	struct buf tail = { 0 };
-
-	fsm_put_topic_tail(&w->topic, extra, &tail);
-	w->tail = (struct str){ arena_dup(&t->arena, tail.data, tail.len), tail.len };
-	buf_fini(&tail);
-}
-
 static void add_labels(const struct svc_write *w, const struct str_map *labels, struct entry_builder *b)
 {
 	const struct cmd_topic_labels cmd = { .topic = w->topic.name, .expect_id = w->topic.id, .labels = *labels };
@@ -142,7 +132,7 @@ static void plan_create(struct svc_task *t, bool has_parent)
 		w->topic.attach_epoch = str_of(w->epoch);
 		w->topic.fanout_delay_ms = b->fanout_delay_ms.value;
 	}
-	plan_labels(t, &extra);
+	svc_write_plan_tail(t, &extra);
 }
 
 /* The topic comes into the world alone; the link beside it in the entry makes it a child. `link` is the caller's. */
@@ -277,7 +267,7 @@ static enum svc_verdict alter_labels(struct svc_task *t, struct store_txn *txn, 
 		         extra.labels.count, LABELS_MAX);
 		return SVC_VERDICT_REFUSED;
 	}
-	plan_labels(t, &extra);
+	svc_write_plan_tail(t, &extra);
 	return svc_write_judge(t, txn, CMD_TOPIC_LABELS, &cmd, a, rc);
 }
 

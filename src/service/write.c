@@ -209,6 +209,24 @@ bool svc_write_read_body(struct svc_task *t, const struct record_type *type, voi
 	return false;
 }
 
+void svc_write_plan_tail(struct svc_task *t, const struct topic_extra *extra)
+{
+	struct svc_write *w = t->write;
+	struct buf tail = { 0 };
+
+	fsm_put_topic_tail(&w->topic, extra, &tail);
+	w->tail = (struct str){ arena_dup(&t->arena, tail.data, tail.len), tail.len };
+	buf_fini(&tail);
+}
+
+void svc_write_put_topic(const struct svc_write *w, struct buf *out)
+{
+	record_put_json(&topic_type, &w->topic, out);
+	out->len--;
+	buf_put(out, w->tail.p, w->tail.len);
+	buf_putc(out, '}');
+}
+
 void svc_write_answer_topic(struct svc_task *t, int status, raft_index index, struct svc_answer *a)
 {
 	struct svc *s = t->svc;
@@ -224,16 +242,14 @@ void svc_write_answer_topic(struct svc_task *t, int status, raft_index index, st
 		struct svc_answer whole = { 0 };
 
 		svc_put_topic_open(&a->body, &stored);
+		buf_putc(&a->body, '}');
 		if (svc_put_topic(s, txn, &stored, -1, &whole) == 0)
 			memcpy(a->etag, whole.etag, sizeof(a->etag));
 		buf_fini(&whole.body);
 	} else {
 		/* Something newer has been applied already; what this write left is what it planned. */
-		record_put_json(&topic_type, &w->topic, &a->body);
-		a->body.len--;
-		buf_put(&a->body, w->tail.p, w->tail.len);
+		svc_write_put_topic(w, &a->body);
 	}
-	buf_putc(&a->body, '}');
 	svc_answer_json(a, status);
 }
 

@@ -180,6 +180,10 @@ enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *to
 /* Reads a body by its table; fields of later capabilities are named as such. */
 bool svc_write_read_body(struct svc_task *t, const struct record_type *type, void *out, struct svc_answer *a);
 bool svc_write_fail_later(struct svc_answer *a, const char *field); /* false: this release does not take it yet */
+/* Makes w->tail anew, for w->topic and what it will have beyond the record. */
+void svc_write_plan_tail(struct svc_task *t, const struct topic_extra *extra);
+/* The topic as it is planned, whole. */
+void svc_write_put_topic(const struct svc_write *w, struct buf *out);
 /* The topic as it now stands if this write's entry changed it last, else as it was planned. */
 void svc_write_answer_topic(struct svc_task *t, int status, raft_index index, struct svc_answer *a);
 

@@ -560,6 +560,12 @@ static UNUSED void assert_holds(const struct answered *a, const char *text)
 		fail_msg("no %s in %s", text, a->body);
 }
 
+static UNUSED void assert_text_holds(struct str text, const char *part)
+{
+	if (!memmem(text.p, text.len, part, strlen(part)))
+		fail_msg("no %s in " STR_FMT, part, STR_ARG(text));
+}
+
 /* A topic as if created long ago. */
 static UNUSED void make_topic(const char *name)
 {

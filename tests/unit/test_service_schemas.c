@@ -50,11 +50,13 @@ static void test_create_with_schema(void **state)
 {
 	(void)state;
 	world.placer_refuses = true;
-	ask(SVC_TOPIC_CREATE, NULL, "{\"name\":\"t\", \"schema\": { \"const\" : 1.50e1 , \"x\":\"<\" } }", &a);
+	ask(SVC_TOPIC_CREATE, NULL,
+	    "{\"name\":\"t\",\"labels\":{\"a\":\"b\"},\"schema\": { \"const\" : 1.50e1 , \"x\":\"<\" } }", &a);
 	assert_int_equal(world.question_count, 1);
 	assert_null(world.questions[0]->current.p);
 	assert_true(str_is(world.questions[0]->document, "{\"const\":1.50e1,\"x\":\"<\"}"));
-	assert_non_null(strstr(world.questions[0]->topic_json.p, "\"name\":\"t\""));
+	assert_text_holds(world.questions[0]->topic_json, "\"name\":\"t\"");
+	assert_text_holds(world.questions[0]->topic_json, "\"labels\":{\"a\":\"b\"}}");
 	assert_int_equal(world.proposal_count, 0);
 	judge_with(SVC_SCHEMA_COMPATIBLE, "");
 	commit_one();

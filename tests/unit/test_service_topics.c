@@ -73,6 +73,33 @@ static void test_attach_answers_the_parent(void **state)
 	assert_string_not_equal(first, second);
 }
 
+/* An answer that comes when something newer has been applied says what this write left, each field once. */
+static void test_attach_answers_what_it_left(void **state)
+{
+	struct topic stored = { .name = S("p"), .partitions = 3 };
+	struct node_proposal p;
+
+	(void)state;
+	assert_int_equal(apply_command(CMD_TOPIC_CREATE, &stored), 0);
+	make_topic("c");
+	ask(SVC_CHILD_ATTACH, "p", "{\"child\":\"c\"}", &a);
+	p = world.proposals[0];
+	assert_int_equal(apply_entry(p.entry, NULL), 0);
+	drop_proposal(0);
+	raft_index at = world.index;
+
+	stored.retention_ms = 3600000;
+	assert_int_equal(apply_command(CMD_TOPIC_UPDATE, &stored), 0);
+	complete(&p.reply, 0, at, 0);
+	slab_unref(p.entry);
+	turn();
+	assert_answer(&a, 200, "");
+	assert_int_equal(a.index, at);
+	assert_holds(&a, "\"retention_ms\":0,");
+	assert_holds(&a, "\"role\":\"parent\",\"children\":[\"c\"],\"replicas\":1,\"unclean\":false,\"labels\":{}}\n");
+	assert_string_equal(a.etag, "");
+}
+
 /* In the order in which they came; lag is what metadata does not know. A topic without children has an empty list. */
 static void test_children_are_listed(void **state)
 {
@@ -117,7 +144,7 @@ static void test_create_as_child_is_one_entry(void **state)
 	ask(SVC_TOPIC_CREATE, NULL, "{\"name\":\"c\",\"parent\":\"p\",\"fanout_delay_ms\":9,\"labels\":{\"a\":\"b\"}}",
 	    &a);
 	assert_int_equal(world.placements[0]->partition_count, 5);
-	assert_non_null(strstr(world.placements[0]->topic_json.p, "\"parent\":\"p\""));
+	assert_text_holds(world.placements[0]->topic_json, "\"parent\":\"p\"");
 	place_with(SVC_PLACE_DONE, n1, 1);
 	assert_int_equal(entry_decode(world.proposals[0].entry->data, world.proposals[0].entry->len, &v, NULL), 0);
 	assert_int_equal(v.count, 7);
@@ -482,6 +509,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(test_attach_answers_the_parent),
+		CASE(test_attach_answers_what_it_left),
 		CASE(test_children_are_listed),
 		CASE(test_create_as_child_is_one_entry),
 		CASE(test_links_are_refused),

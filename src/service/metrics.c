@@ -102,6 +102,27 @@ static int put_member_partitions(struct buf *out, struct store_txn *txn, const s
 	return 0;
 }
 
+static void put_counter(struct buf *out, const char *name, const char *help, uint64_t v)
+{
+	prom_put_head(out, name, "counter", help);
+	buf_printf(out, "%s %" PRIu64 "\n", name, v);
+}
+
+static void put_snapshots(struct buf *out, const struct node_snapshots *s)
+{
+	prom_put_gauge(out, "veena_metastore_snapshot_bytes", "Length of the newest snapshot.", (double)s->bytes);
+	prom_put_gauge(out, "veena_metastore_snapshot_duration_seconds", "How long taking the last snapshot took.",
+	               (double)s->last_ms / 1000);
+	prom_put_gauge(out, "veena_metastore_snapshot_receiving_bytes",
+	               "Bytes of an image from the leader that have come in so far; 0 when none is coming.",
+	               (double)s->received);
+	put_counter(out, "veena_metastore_snapshots_total", "Snapshots taken.", s->taken);
+	put_counter(out, "veena_metastore_snapshot_failures_total", "Snapshots that could not be taken.", s->failures);
+	put_counter(out, "veena_metastore_images_installed_total", "Images from a leader put in place.", s->installed);
+	put_counter(out, "veena_metastore_images_refused_total", "Images from a leader that were not put in place.",
+	            s->refused);
+}
+
 static void put_store(struct buf *out, struct svc *s, const struct node_status *st, raft_index applied)
 {
 	struct store_space space;
@@ -116,6 +137,7 @@ static void put_store(struct buf *out, struct svc *s, const struct node_status *
 	               st->stopped[0] != '\0');
 	prom_put_gauge(out, "veena_metastore_snapshot_index", "Index of the newest snapshot.",
 	               (double)st->snapshot_index);
+	put_snapshots(out, &st->snapshots);
 	prom_put_gauge(out, "veena_metastore_oldest_read_seconds", "Age of the oldest read transaction in use.",
 	               (double)fsm_oldest_read_ms(s->shared->fsm, clock_mono_ms()) / 1000);
 }

@@ -265,6 +265,92 @@ static void test_links_name_incarnations(void **state)
 	assert_answer(&a, 404, "child_not_found");
 }
 
+/* Linking needs both topics, letting go either; a child is made by who holds its parent and may create it. */
+static void test_links_need_rights(void **state)
+{
+	struct topic parent = { .name = S("p"), .id = S("1111111111111111"), .partitions = 3, .owner = S("ann") };
+	struct topic child = { .name = S("c"), .id = S("2222222222222222"), .partitions = 3, .owner = S("bob") };
+	struct topic own = { .name = S("own"), .id = S("3333333333333333"), .partitions = 3, .owner = S("ann") };
+	struct svc_request rq = request_of(SVC_CHILD_ATTACH, "p", "{\"child\":\"c\"}");
+	static const char *const nobody[] = { "ann", "bob", "eve" };
+
+	(void)state;
+	add_user(CMD_USER_CREATE, "ann", "create", "a*");
+	add_user(CMD_USER_CREATE, "bob", "create", "*");
+	add_user(CMD_USER_CREATE, "eve", NULL, NULL);
+	assert_int_equal(apply_command(CMD_TOPIC_CREATE, &parent), 0);
+	assert_int_equal(apply_command(CMD_TOPIC_CREATE, &child), 0);
+	assert_int_equal(apply_command(CMD_TOPIC_CREATE, &own), 0);
+	for (size_t i = 0; i < 3; i++) {
+		act_as(&rq, nobody[i]);
+		run(&rq, &a);
+		answer_read(0, world.index);
+		assert_answer(&a, 403, "forbidden");
+	}
+	rq.body = S("{\"child\":\"own\"}");
+	act_as(&rq, "ann");
+	run(&rq, &a);
+	commit_one();
+	assert_answer(&a, 200, "");
+	act_as(&rq, ROOT_USER);
+	rq.body = S("{\"child\":\"c\"}");
+	run(&rq, &a);
+	commit_one();
+	assert_answer(&a, 200, "");
+	rq = detach_of("p", "c");
+	act_as(&rq, "eve");
+	run(&rq, &a);
+	answer_read(0, world.index);
+	assert_answer(&a, 403, "forbidden");
+	act_as(&rq, "bob");
+	run(&rq, &a);
+	commit_one();
+	assert_answer(&a, 204, "");
+	rq = request_of(SVC_TOPIC_CREATE, NULL, "{\"name\":\"b\",\"parent\":\"p\"}");
+	act_as(&rq, "bob");
+	run(&rq, &a);
+	answer_read(0, world.index);
+	assert_answer(&a, 403, "forbidden");
+	assert_int_equal(world.proposal_count + world.placement_count, 0);
+}
+
+/* F38: a change that was under way when its topic was made again by somebody else is no longer the former owner's to
+ * make: 403, not 409, and nothing changes. */
+static void test_rights_are_checked_again(void **state)
+{
+	static const struct {
+		enum svc_op op;
+		const char *body;
+	} cases[] = { { SVC_TOPIC_DELETE, NULL },
+		      { SVC_TOPIC_ALTER, "{\"retention_ms\":0}" },
+		      { SVC_TOPIC_ALTER, "{\"labels\":{\"a\":\"b\"}}" },
+		      { SVC_TOPIC_ALTER, "{\"schema\":{}}" } };
+	struct topic t = { .name = S("t"), .partitions = 3 };
+	struct cmd_name gone = { .name = S("t") };
+
+	(void)state;
+	add_user(CMD_USER_CREATE, "ann", NULL, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct svc_request rq = request_of(cases[i].op, "t", cases[i].body);
+
+		t.id = S("1111111111111111");
+		t.owner = S("ann");
+		assert_int_equal(apply_command(CMD_TOPIC_CREATE, &t), 0);
+		act_as(&rq, "ann");
+		run(&rq, &a);
+		if (world.question_count > 0)
+			judge_with(SVC_SCHEMA_COMPATIBLE, "");
+		t.id = S("2222222222222222");
+		t.owner = S("bob");
+		assert_int_equal(apply_command(CMD_TOPIC_DELETE, &gone), 0);
+		assert_int_equal(apply_command(CMD_TOPIC_CREATE, &t), 0);
+		commit_one();
+		answer_read(0, world.index);
+		assert_answer(&a, 403, "forbidden");
+		assert_int_equal(apply_command(CMD_TOPIC_DELETE, &gone), 0);
+	}
+}
+
 /* ---- labels ---- */
 
 /* At create, then changed one by one; the answer and every read show them; too many together are refused by name. */
@@ -515,6 +601,8 @@ int main(void)
 		CASE(test_links_are_refused),
 		CASE(test_detach_is_refused),
 		CASE(test_links_name_incarnations),
+		CASE_AUTH(test_links_need_rights),
+		CASE_AUTH(test_rights_are_checked_again),
 		CASE(test_labels_are_written),
 		CASE(test_labels_filter_lists),
 		CASE(test_tags_of_records),

@@ -253,6 +253,23 @@ static int check_announced(const struct config *c, const char *flag, const char 
 	return 0;
 }
 
+/* The own entry of --peers is where the others dial. Behind another port, or at another numeric host, they would find
+ * somebody else or nobody; a name may well be the number that is bound. */
+static int check_own_entry(const struct config *c, const struct node_peer_addr *self, struct err *e)
+{
+	const bool told = config_is_set(c, "advertise-cluster");
+	const char *text = told ? c->advertise_cluster : c->cluster;
+	const struct net_addr own = addr_of(text), listed = addr_of(self->addr);
+	const bool comparable =
+	    net_addr_is_numeric(&own) && net_addr_is_numeric(&listed) && !net_addr_is_wildcard(&own);
+	if (own.port == listed.port && (!comparable || net_addr_equal(&own, &listed)))
+		return 0;
+	return err_set(e, ERR_INVALID,
+	               "--peers says that others reach %s at %s, but --%scluster is %s; make them the same%s", c->id,
+	               self->addr, told ? "advertise-" : "", text,
+	               told ? "" : ", or add --advertise-cluster if the address is translated on the way");
+}
+
 static int announce(struct config *c, struct err *e)
 {
 	/* An own entry in --peers says where others dial; it stands in only where the bound address says nothing. */
@@ -279,7 +296,7 @@ static int announce(struct config *c, struct err *e)
 			return err_set(e, ERR_INVALID, "--peers gives %s the address %s, which is this node's own",
 			               c->peers[i].name, c->peers[i].addr);
 	}
-	return 0;
+	return self ? check_own_entry(c, self, e) : 0;
 }
 
 /* ---- the rest ---- */

@@ -379,7 +379,9 @@ describe("a machine that comes back", function()
 		local moved = c:follower()
 		moved:stop()
 		moved.cluster_port, moved.http_port = table.unpack(proc.free_ports(2))
-		moved:start() -- the others' --peers still say where it was
+		-- Its own entry follows; the others' --peers still say where it was.
+		c.peers = c.peers:gsub(moved.id .. "@[^,]+", moved.id .. "@" .. moved:cluster_addr())
+		moved:start()
 		harness.eventually(10000, "everybody knows the new address", function()
 			for _, node in ipairs(c.nodes) do
 				for _, row in ipairs(node:get(SERVERS, 200).json) do

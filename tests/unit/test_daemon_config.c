@@ -118,6 +118,19 @@ static void test_wrong_settings_are_refused_by_name(void **state)
 		{ GOOD "--peers n1@127.0.0.1:7943,n2@0.0.0.0:2", NULL, { "--peers", "0.0.0.0:2", "n2" } },
 		{ GOOD "--peers n1@127.0.0.1:7943,n2@[::]:2", NULL, { "--peers", "[::]:2", "n2" } },
 		{ GOOD "--peers n1@127.0.0.1:1,n2@127.0.0.1:7943", NULL, { "--peers", "n2", "this node's own" } },
+		/* the own entry is where others dial: another port leads them astray */
+		{ GOOD "--peers n1@127.0.0.1:7944,n2@127.0.0.1:2",
+		  NULL,
+		  { "--peers", "127.0.0.1:7944", "--cluster is 127.0.0.1:7943" } },
+		{ GOOD "--peers n1@localhost:7944,n2@127.0.0.1:2",
+		  NULL,
+		  { "--peers", "localhost:7944", "--cluster is 127.0.0.1:7943" } },
+		{ GOOD "--peers n1@127.0.0.2:7943,n2@127.0.0.1:2",
+		  NULL,
+		  { "--peers", "127.0.0.2:7943", "--cluster is 127.0.0.1:7943" } },
+		{ GOOD "--peers n1@127.0.0.1:7943,n2@127.0.0.1:2 --advertise-cluster 127.0.0.1:9000",
+		  NULL,
+		  { "--peers", "127.0.0.1:7943", "--advertise-cluster is 127.0.0.1:9000" } },
 		{ GOOD THREE "--initial-members n1,n9", NULL, { "--initial-members", "n9" } },
 		{ GOOD THREE "--initial-members n1,n2,n1", NULL, { "--initial-members", "n1", "twice" } },
 		{ GOOD "--bootstrap --initial-members n1", NULL, { "--initial-members", "n1", "--peers" } },
@@ -195,6 +208,8 @@ static void test_loopback_is_not_announced_to_far_peers(void **state)
 		  "--advertise-http 127.0.0.1:1 is" },
 		{ "--http 10.0.0.1:7942 --cluster 10.0.0.1:7943", NULL },
 		{ "--advertise-http 10.0.0.1:7942 --cluster 0.0.0.0:7943", NULL },
+		{ "--advertise-http 10.0.0.1:7942 --cluster 0.0.0.0:7999", "--cluster is 0.0.0.0:7999" },
+		{ "--advertise-http 10.0.0.1:7942 --cluster 0.0.0.0:7999 --advertise-cluster 10.0.0.1:7943", NULL },
 		{ "--advertise-http n1.example:7942 --advertise-cluster n1.example:7943", NULL },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -372,8 +387,9 @@ static void test_peers_are_taken_apart(void **state)
 	assert_string_equal(c.initial_members.items[1], "n2");
 	assert_int_equal(c.secret_len, 0);
 	config_fini(&c);
-	/* A node moved to another port with its disk announces where it is, not where it was. */
-	assert_int_equal(load(&c, GOOD THREE "--cluster 127.0.0.1:9999", NULL, &e), 0);
+	/* A node moved to another port with its disk says so in its own entry too, and announces where it is. */
+	assert_int_equal(
+	    load(&c, GOOD "--peers n1@localhost:9999,n2@127.0.0.1:7945 --cluster 127.0.0.1:9999", NULL, &e), 0);
 	assert_string_equal(c.advertise_cluster, "127.0.0.1:9999");
 	config_fini(&c);
 }

@@ -49,6 +49,15 @@ struct fsm_owner {
 /* p < partition_count. Constant time. */
 void fsm_topic_owner(const struct fsm_topic *t, uint32_t p, struct fsm_owner *out);
 
+/* Keys of caches by a topic's name: as long as one stands, what was read under it is what is stored. No value ever goes
+ * back, not when the topic is deleted or made again; a refused entry and a heartbeat move none. Where there is no topic
+ * both are the last change that may have been its end. A schema's is the topic's own. */
+struct fsm_topic_versions {
+	raft_index topic;       /* of the record, what veena adds to it, and its schema */
+	raft_index assignments; /* of owners and targets */
+};
+MUST_CHECK int fsm_get_topic_versions(struct store_txn *txn, struct str name, struct fsm_topic_versions *out);
+
 /* Topics in byte order of name, those that begin with `prefix`, behind `after` (empty: from the first). */
 struct fsm_topic_iter {
 	struct store_cursor *cursor;

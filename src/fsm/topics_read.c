@@ -26,6 +26,24 @@ int fsm_get_topic(struct store_txn *txn, struct str name, struct fsm_topic *out)
 	return rc;
 }
 
+int fsm_get_topic_versions(struct store_txn *txn, struct str name, struct fsm_topic_versions *out)
+{
+	struct fsm_topic t;
+	raft_index topics, rows;
+	int rc = fsm_get_topic(txn, name, &t);
+	if (rc == 0)
+		*out = (struct fsm_topic_versions){ t.changed_index, t.owners_index };
+	if (rc != ERR_NOTFOUND)
+		return rc;
+	/* No counter is kept for a name without a topic: the delete moved these, and nothing lowers them. */
+	rc = fsm_get_domain_version(txn, FSM_DOMAIN_TOPICS, &topics);
+	if (rc == 0)
+		rc = fsm_get_domain_version(txn, FSM_DOMAIN_ASSIGNMENTS, &rows);
+	if (rc == 0)
+		*out = (struct fsm_topic_versions){ topics, topics > rows ? topics : rows };
+	return rc;
+}
+
 struct str fsm_topic_json(const struct fsm_topic *t, struct arena *arena)
 {
 	const size_t head = t->record.len - 1; /* without the last brace */

@@ -179,14 +179,6 @@ const struct svc_write_kind svc_child_attach_kind = {
 
 /* ---- detach ---- */
 
-static bool detach_parse(struct svc_task *t, struct svc_answer *a)
-{
-	/* Whatever the body says, it is not part of the request. */
-	(void)t;
-	(void)a;
-	return true;
-}
-
 static struct cmd_child_detach_if detach_command(const struct svc_write *w)
 {
 	return (struct cmd_child_detach_if){
@@ -243,7 +235,6 @@ static void detach_answer(struct svc_task *t, raft_index index, struct svc_answe
 
 const struct svc_write_kind svc_child_detach_kind = {
 	.only_deletes = true,
-	.parse = detach_parse,
 	.check = detach_check,
 	.build = detach_build,
 	.answer = detach_answer,

@@ -214,7 +214,7 @@ void svc_etag_record(struct svc_answer *a, size_t own);
 /* Tag of an answer that holds what is no part of its state, ages for example: folds the part of the body from `from` to
  * its end into `hash`, piece by piece; then makes the tag of it. */
 uint64_t svc_etag_fold(uint64_t so_far, const struct svc_answer *a, size_t from);
-void svc_etag_hash(struct svc_answer *a, uint64_t hash);
+void svc_etag_hash(struct svc_answer *a, uint64_t whole);
 /* Tag of a list whose lines come from these domains. True: the client has it, `a` is the 304. */
 bool svc_etag_list(struct store_txn *txn, const struct svc_request *rq, const enum fsm_domain *domains, size_t count,
                    struct svc_answer *a, int *rc);

@@ -329,14 +329,6 @@ const struct svc_write_kind svc_topic_alter_kind = {
 
 /* ---- delete ---- */
 
-static bool delete_parse(struct svc_task *t, struct svc_answer *a)
-{
-	/* Whatever the body says, it is not part of the request. */
-	(void)t;
-	(void)a;
-	return true;
-}
-
 static enum svc_verdict delete_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
 {
 	struct svc_write *w = t->write;
@@ -367,7 +359,6 @@ static void delete_answer(struct svc_task *t, raft_index index, struct svc_answe
 
 const struct svc_write_kind svc_topic_delete_kind = {
 	.only_deletes = true,
-	.parse = delete_parse,
 	.check = delete_check,
 	.build = delete_build,
 	.answer = delete_answer,

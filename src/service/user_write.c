@@ -209,14 +209,6 @@ const struct svc_write_kind svc_user_create_kind = {
 
 /* ---- delete ---- */
 
-static bool delete_parse(struct svc_task *t, struct svc_answer *a)
-{
-	/* Whatever the body says, it is not part of the request. */
-	(void)t;
-	(void)a;
-	return true;
-}
-
 /* The type that releases the user's topics, unless a member does not know it yet: then they keep the name. */
 static enum command_type delete_type(struct svc_task *t)
 {
@@ -281,7 +273,6 @@ static void delete_answer(struct svc_task *t, raft_index index, struct svc_answe
 const struct svc_write_kind svc_user_delete_kind = {
 	.takes_name = true,
 	.only_deletes = true,
-	.parse = delete_parse,
 	.check = delete_check,
 	.build = delete_build,
 	.answer = delete_answer,

@@ -668,7 +668,7 @@ bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, v
 		write_fail_not_leader(t);
 		return true;
 	}
-	if (!t->write->kind->parse(t, &a)) {
+	if (t->write->kind->parse && !t->write->kind->parse(t, &a)) {
 		write_answer(t, &a);
 		return true;
 	}

@@ -41,7 +41,7 @@ enum svc_verdict {
 struct svc_write_kind {
 	bool takes_name;   /* reads a record, changes it and puts it back */
 	bool only_deletes; /* passes while the store has nothing but its reserve left */
-	/* Reads the body; no state. False: `a` is filled. */
+	/* Reads the body; no state. False: `a` is filled. NULL: whatever the body says is no part of the request. */
 	bool (*parse)(struct svc_task *t, struct svc_answer *a);
 	/* Authorises and judges against `txn`, and plans: fills what propose needs, in the task's arena. ERR_* of the
 	 * store go to *rc. */

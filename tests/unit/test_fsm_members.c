@@ -209,8 +209,8 @@ static void test_extra_stands_beside_the_record(void **state)
 	assert_int_equal(counts(r, "n1").owned, 1);
 }
 
-/* Type 66: an operator's cordon and the member's own report are two things. Either keeps partitions away, neither undoes
- * the other, and only a removal forgets them. */
+/* Type 66: an operator's cordon and the member's own report are two things. Either keeps partitions away, neither
+ * undoes the other, and only a removal forgets them. */
 static void test_cordon_outlives_reports(void **state)
 {
 	struct rig *r = *state;

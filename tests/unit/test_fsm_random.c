@@ -1,5 +1,5 @@
-/* Random logs: the same entries give the same bytes whatever the batches, restarts and images in between, and
- * everything derived fits the records at every look. */
+/* Random logs: the same entries give the same bytes whatever the batches, restarts and images in between, everything
+ * derived fits the records at every look, and no version ever goes back. */
 #include "fsm_harness.h"
 
 #include "fsm/fsm_internal.h"
@@ -208,10 +208,37 @@ static void restart_or_restore(struct rig *r, struct dice *d)
 		fail_msg("%s", r->err.msg);
 }
 
+/* Of each name and domain, as of the last look. */
+struct versions {
+	struct fsm_topic_versions topic[ARRAY_LEN(topics)];
+	raft_index domain[FSM_DOMAIN_COUNT];
+};
+
+/* No version goes back, and where an entry was refused none has moved. */
+static void watch_versions(struct rig *r, struct versions *v, bool refused)
+{
+	struct store_txn *txn = rig_read(r);
+	struct versions now;
+	for (size_t i = 0; i < ARRAY_LEN(topics); i++) {
+		assert_int_equal(fsm_get_topic_versions(txn, str_of(topics[i]), &now.topic[i]), 0);
+		assert_true(now.topic[i].topic >= v->topic[i].topic);
+		assert_true(now.topic[i].assignments >= v->topic[i].assignments);
+	}
+	for (int d = 0; d < FSM_DOMAIN_COUNT; d++) {
+		assert_int_equal(fsm_get_domain_version(txn, (enum fsm_domain)d, &now.domain[d]), 0);
+		assert_true(now.domain[d] >= v->domain[d]);
+	}
+	if (refused)
+		assert_memory_equal(&now, v, sizeof(now));
+	*v = now;
+	fsm_read_end(&r->reader);
+}
+
 /* Gives `log` in batches of at most `most` entries, looking at the whole state now and then. */
 static void play(struct rig *r, struct dice *d, const struct entry *log, size_t n, size_t most, bool disturbed,
                  struct fsm_result *results)
 {
+	struct versions seen = { 0 };
 	for (size_t i = 0; i < n;) {
 		size_t take = 1 + roll(d, most);
 		if (take > n - i)
@@ -220,6 +247,7 @@ static void play(struct rig *r, struct dice *d, const struct entry *log, size_t 
 			fail_msg("%s", r->err.msg);
 		i += take;
 		r->index = log[i - 1].index;
+		watch_versions(r, &seen, take == 1 && results[i - 1].refusal != 0);
 		if (disturbed && roll(d, 40) == 0)
 			restart_or_restore(r, d);
 		if (roll(d, 100) == 0)

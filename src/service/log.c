@@ -6,6 +6,7 @@
  *
  * The log is read in pieces on the work pool. A page ends at its limit, or earlier, after so many bytes of answer or so
  * many entries passed over, so that no request holds its thread: next_since says where to go on. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -96,8 +97,8 @@ static void on_begin_object(void *arg, size_t count)
 	const struct record_type *type = k->stack[k->depth].sub;
 
 	(void)count;
-	if (k->depth + 1 < DEPTH_MAX)
-		k->depth++;
+	assert(k->depth + 1 < DEPTH_MAX);
+	k->depth++;
 	k->stack[k->depth].type = type;
 	k->stack[k->depth].sub = NULL;
 	if (k->w)
@@ -108,8 +109,7 @@ static void on_end_object(void *arg)
 {
 	struct walk *k = arg;
 
-	if (k->depth > 0)
-		k->depth--;
+	k->depth--;
 	if (k->w)
 		json_end_object(k->w);
 }

@@ -34,7 +34,7 @@
 #define UNUSED __attribute__((unused))
 #define S(text) STR_LIT(text)
 #define WORLD_QUEUE 64
-#define WORLD_LOG 1024
+#define WORLD_LOG 20000
 
 /* What the tests look at in an answer, copied. */
 struct answered {

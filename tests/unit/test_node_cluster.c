@@ -355,8 +355,10 @@ static void test_F07_transfer_by_name(void **state)
 	assert_true(would.code == 0 && would.detail == heir);
 	world_run(w, 2000);
 	assert_int_equal(world_leader(w), leader);
+	const uint64_t begin = world_mono_ms;
 	const struct node_completion done = hand_over(w, leader, w->nodes[to].name, false);
 	assert_true(done.code == 0 && done.detail == heir);
+	assert_true(world_mono_ms - begin < 250);
 	assert_int_equal(world_leader(w), to);
 	assert_int_equal(hand_over(w, leader, "", false).code, RAFT_HEIR_NOT_LEADER);
 }
@@ -371,6 +373,23 @@ static void test_F07_transfer_is_given_up(void **state)
 	assert_int_equal(hand_over(w, leader, w->nodes[to].name, false).code, ERR_TIMEOUT);
 	assert_int_equal(world_leader(w), leader);
 	world_create(w, leader, "after");
+}
+
+/* F07: who asked is answered also when nobody is heard of afterwards: the office is gone, and who has it is not known.
+ */
+static void test_F07_heir_that_is_not_heard_of(void **state)
+{
+	struct world *w = *state;
+	const size_t leader = start_three(w);
+	const size_t to = other_than(w, leader, leader);
+	const struct node_reply_to r = { .queue = w->nodes[leader].done, .slot = 1, .generation = 7 };
+	assert_true(node_ask_transfer(w->nodes[leader].node, w->nodes[to].name, false, r));
+	isolate(w, other_than(w, leader, to), true); /* so that the old leader's vote is needed */
+	while (world_status(w, leader).role == RAFT_LEADER)
+		world_step(w);
+	isolate(w, leader, true);
+	const struct node_completion c = world_wait(w, leader);
+	assert_true(c.code == 0 && c.detail == 0);
 }
 
 /* Right after an election the winner's log is complete, its state is not: until its own no-op is applied it does not
@@ -492,6 +511,7 @@ int main(void)
 		TEST(test_stop_hands_over),
 		TEST(test_F07_transfer_by_name),
 		TEST(test_F07_transfer_is_given_up),
+		TEST(test_F07_heir_that_is_not_heard_of),
 		TEST(test_new_leader_is_current_only_after_its_noop),
 		TEST(test_election_proves_the_log_only),
 		TEST(test_old_contact_is_no_contact),

@@ -87,6 +87,10 @@ static void test_list_on_a_follower(void **state)
 	world.contact_ms = 17;
 	ask(SVC_SERVER_LIST, NULL, NULL, &a);
 	assert_holds(&a, "\"leader\":false,\"match_index\":40,\"lag\":4,\"contact_ms\":0,");
+	world.status.durable_index = 50; /* entries that are not committed yet */
+	world.version++;
+	ask(SVC_SERVER_LIST, NULL, NULL, &a);
+	assert_holds(&a, "\"match_index\":50,\"lag\":0,");
 	assert_holds(&a, "\"leader\":true,\"match_index\":null,\"lag\":null,\"contact_ms\":17,");
 	assert_holds(&a, "\"leader\":false,\"match_index\":null,\"lag\":null,\"contact_ms\":-1,");
 }
@@ -235,6 +239,7 @@ static void test_failures_have_an_outcome(void **state)
 		snprintf(want, sizeof(want), "\"outcome\":\"%s\"", rows[i].outcome);
 		assert_holds(&a, want);
 		assert_int_equal(a.not_leader, rows[i].code == ERR_NOT_LEADER);
+		assert_int_equal(a.retry_after_s, rows[i].code != ERR_CLOSED);
 	}
 	remove_server("n4", false);
 	answer_read(ERR_TIMEOUT, 0);

@@ -124,6 +124,110 @@ static void test_topic_filter(void **state)
 	}
 }
 
+/* An entry as it might stand in the log, whatever the state machine would say of it. */
+static void log_only(enum command_type type, const void *payload)
+{
+	const struct entry_header h = { .actor = S("else"), .origin = S("n2") };
+	struct entry_builder b;
+	struct slab *slab;
+
+	add_member("n2", true);
+	entry_builder_init(&b);
+	entry_builder_add(&b, type, payload);
+	assert_int_equal(entry_builder_finish(&b, &h, &slab, NULL), 0);
+	entry_builder_fini(&b);
+	struct entry *e = &world.log[world.index];
+
+	entry_unref(e);
+	e->data = slab->data;
+	e->len = (uint32_t)slab->len;
+	e->slab = slab;
+}
+
+/* A child on another cluster: its stub here is meant, not the topic there. */
+static void test_topic_filter_of_remote_children(void **state)
+{
+	const struct cmd_remote_child_attach attach = { .parent = S("p"),
+		                                        .stub = S("s"),
+		                                        .stub_id = S("1"),
+		                                        .epoch = S("2"),
+		                                        .remote = { .name = S("eu"), .topic = S("far") } };
+	static const struct {
+		const char *topic;
+		size_t entries;
+	} rows[] = { { "p", 1 }, { "s", 1 }, { "far", 0 }, { "eu", 0 } };
+
+	(void)state;
+	log_only(CMD_REMOTE_CHILD_ATTACH, &attach);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		read_log(rows[i].topic, false, 0, 100);
+		answer_history(0, 512);
+		if (count_of("\"index\"") != rows[i].entries)
+			fail_msg("%s: %s", rows[i].topic, a.body);
+	}
+}
+
+/* Bytes that are no text are base64. */
+static void test_bytes_that_are_no_text(void **state)
+{
+	const struct cmd_schema_put s = { .topic = S("t"), .version = 1, .schema = S("\xff\xfe") };
+
+	(void)state;
+	log_only(CMD_SCHEMA_PUT, &s);
+	read_log("t", false, 0, 100);
+	answer_history(0, 512);
+	assert_holds(&a, "\"schema\":\"//4=\"}");
+}
+
+static char page_end[64];
+
+static void on_long_page(void *arg, struct svc_answer *an)
+{
+	const size_t n = an->body.len < sizeof(page_end) ? an->body.len : sizeof(page_end) - 1;
+
+	(void)arg;
+	snprintf(page_end, sizeof(page_end), "%.*s", (int)n, (const char *)an->body.data + an->body.len - n);
+}
+
+static void assert_page_ends(const char *topic, raft_index next_since)
+{
+	struct svc_request rq = request_of(SVC_LOG, topic, NULL);
+	char want[64];
+
+	rq.limit = SVC_LIMIT_MAX;
+	page_end[0] = '\0';
+	svc_run(world.svc[0], &rq, on_long_page, NULL);
+	while (world.history)
+		answer_history(0, 512);
+	snprintf(want, sizeof(want), "\"next_since\":%llu}\n", (unsigned long long)next_since);
+	if (!strstr(page_end, want))
+		fail_msg("no %s in %s", want, page_end);
+}
+
+/* A page ends early when it has grown long, or when much was passed over: no request holds its thread. */
+static void test_pages_are_bounded(void **state)
+{
+	static char doc[200000];
+	struct cmd_schema_put s = { .topic = S("t"), .version = 1, .schema = { doc, sizeof(doc) } };
+	struct entry noops[500];
+	struct fsm_result results[500];
+	struct err e = { 0 };
+
+	(void)state;
+	memset(doc, 'x', sizeof(doc));
+	for (int i = 0; i < 9; i++)
+		log_only(CMD_SCHEMA_PUT, &s);
+	assert_page_ends("t", 1 + 6);
+	for (size_t n = 0; n < 16500; n += 500) {
+		for (size_t i = 0; i < 500; i++) {
+			noops[i] = (struct entry){ .index = ++world.index, .term = 2, .kind = ENTRY_NOOP };
+			world.log[world.index] = noops[i];
+		}
+		assert_int_equal(fsm_apply(world.fsm, noops, 500, results, &e), 0);
+	}
+	assert_page_ends("nope", 16384);
+}
+
 /* since is exclusive; a page says where the next begins, the last one does not. Pieces end anywhere. */
 static void test_pages_follow_each_other(void **state)
 {
@@ -171,6 +275,7 @@ static void test_compacted_entries(void **state)
 	answer_history(0, 512);
 	assert_answer(&a, 410, "compacted");
 	assert_holds(&a, "\"index\":4}");
+	assert_int_equal(a.index, 0); /* the header says where this node is */
 	read_log(NULL, true, 4, 100);
 	answer_history(0, 512);
 	assert_answer(&a, 200, "");
@@ -248,9 +353,18 @@ static void test_log_needs_a_replica(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_entries_are_decoded), CASE(test_secrets_are_left_out),    CASE(test_documents_are_text),
-		CASE(test_topic_filter),        CASE(test_pages_follow_each_other), CASE(test_compacted_entries),
-		CASE(test_other_kinds),         CASE_AUTH(test_log_is_the_admins),  CASE(test_log_needs_a_replica),
+		CASE(test_entries_are_decoded),
+		CASE(test_secrets_are_left_out),
+		CASE(test_documents_are_text),
+		CASE(test_topic_filter),
+		CASE(test_topic_filter_of_remote_children),
+		CASE(test_bytes_that_are_no_text),
+		CASE(test_pages_are_bounded),
+		CASE(test_pages_follow_each_other),
+		CASE(test_compacted_entries),
+		CASE(test_other_kinds),
+		CASE_AUTH(test_log_is_the_admins),
+		CASE(test_log_needs_a_replica),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

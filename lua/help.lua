@@ -1,5 +1,6 @@
 -- What `veena help` says, made from the verbs.
 
+local output = require "veena.output"
 local verbs = require "veena.verbs"
 
 local help = {}
@@ -52,14 +53,27 @@ local function print_all()
     local usage = with_args(verb)
     print(("  %s%s  %s"):format(usage, (" "):rep(width - #usage), verb.about))
   end
-  print("  help [COMMAND]" .. (" "):rep(math.max(width - 14, 0)) .. "  this, or one command with its options\n")
+  print("  help [COMMAND]" .. (" "):rep(math.max(width - 14, 0)) .. "  this, one command, or `help codes`: error codes\n")
   print(GLOBAL)
+end
+
+-- The words that an answer's "code" may have, as the daemon has them.
+local function print_codes()
+  local rows = {}
+  for i, c in ipairs(require "veena.codes") do
+    rows[i] = { c.status, c.code, c.meaning }
+  end
+  output.table({ "STATUS", "CODE", "MEANING" }, rows)
 end
 
 -- Prints help for the words of a command, or for all. False: no such command.
 function help.print(words)
   if #words == 0 then
     print_all()
+    return true
+  end
+  if #words == 1 and words[1] == "codes" then
+    print_codes()
     return true
   end
   local name = table.concat(words, " ")

@@ -3,6 +3,7 @@
  *   veena.http  one HTTP exchange by libcurl          http.c
  *   veena.json  JSON text and Lua values              json.c, on control/lua_value.h
  *   veena.term  what the terminal is and can          term.c
+ *   veena.codes, veena.version                        main.c
  *
  * Everything else (options, verbs, tables, messages) is Lua, embedded in the binary. This Lua is the operator's own and
  * has the whole standard library.   Thread: main.

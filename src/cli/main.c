@@ -11,6 +11,7 @@
 
 #include "base/embed.h"
 #include "cli/cli.h"
+#include "service/codes.h"
 
 #define EXIT_FAILED 1
 
@@ -81,6 +82,23 @@ static int open_version(lua_State *L)
 	return 1;
 }
 
+/* require "veena.codes" is the daemon's own table of error codes: a list of {status, code, meaning}. */
+static int open_codes(lua_State *L)
+{
+	lua_createtable(L, (int)svc_code_count, 0);
+	for (size_t i = 0; i < svc_code_count; i++) {
+		lua_createtable(L, 0, 3);
+		lua_pushinteger(L, svc_codes[i].status);
+		lua_setfield(L, -2, "status");
+		lua_pushstring(L, svc_codes[i].word);
+		lua_setfield(L, -2, "code");
+		lua_pushstring(L, svc_codes[i].meaning);
+		lua_setfield(L, -2, "meaning");
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	return 1;
+}
+
 struct arguments {
 	int argc;
 	char **argv;
@@ -95,6 +113,7 @@ static int run_main(lua_State *L)
 	preload(L, "veena.json", cli_open_json);
 	preload(L, "veena.term", cli_open_term);
 	preload(L, "veena.version", open_version);
+	preload(L, "veena.codes", open_codes);
 
 	const struct embedded_file *f = find_embedded("lua/main.lua");
 	if (!f)

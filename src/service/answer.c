@@ -3,12 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "service/codes.h"
 #include "service/service_internal.h"
 
 static void put_error(struct svc_answer *a, const char *text, const char *field, const char *outcome, raft_index index)
 {
 	struct json_writer w = { .out = &a->body };
 
+	if (!svc_code_find(a->status, a->code))
+		log_error("svc.code", "status=%d code=%s error=\"an answer has a code that is not in the table\"",
+		          a->status, a->code);
 	buf_clear(&a->body);
 	json_begin_object(&w);
 	json_field_cstr(&w, "error", text);

@@ -230,6 +230,8 @@ describe("command", function()
 				assert(#line <= 80, line)
 			end
 		end
+		code, out = veena("help codes")
+		assert(code == 0 and out:find("409     topic_changed ", 1, true), out)
 		refuses(2, "help nope", "no command \"nope\"")
 	end)
 end)

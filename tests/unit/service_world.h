@@ -28,6 +28,7 @@
 #include "model/entry.h"
 #include "model/records.h"
 #include "model/rules.h"
+#include "service/codes.h"
 #include "service/hooks.h"
 #include "service/service.h"
 
@@ -509,6 +510,8 @@ static UNUSED void on_done(void *arg, struct svc_answer *a)
 	to->count++;
 	to->status = a->status;
 	snprintf(to->code, sizeof(to->code), "%s", a->code ? a->code : "");
+	if (a->code && !svc_code_find(a->status, a->code))
+		fail_msg("%d %s is no code of the table", a->status, a->code);
 	snprintf(to->body, sizeof(to->body), "%.*s", (int)a->body.len, a->body.data ? (const char *)a->body.data : "");
 	snprintf(to->etag, sizeof(to->etag), "%s", a->etag);
 	to->index = a->index;

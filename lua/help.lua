@@ -53,7 +53,8 @@ local function print_all()
     local usage = with_args(verb)
     print(("  %s%s  %s"):format(usage, (" "):rep(width - #usage), verb.about))
   end
-  print("  help [COMMAND]" .. (" "):rep(math.max(width - 14, 0)) .. "  this, one command, or `help codes`: error codes\n")
+  local gap = (" "):rep(math.max(width - #"help [COMMAND]", 0))
+  print("  help [COMMAND]" .. gap .. "  this, one command, or `help codes`: error codes\n")
   print(GLOBAL)
 end
 

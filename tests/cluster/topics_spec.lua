@@ -155,6 +155,29 @@ describe("topics", function()
 		end
 	end)
 
+	-- Record, schema, link, owners and labels are one entry: whoever leads next has all of it or nothing.
+	harness.case("are made whole, whoever leads next", THREE, function(c)
+		local body = '{"name":"%s","parent":"p","schema":{"type":"object"},"labels":{"a":"b"}}'
+		expect(client_of(c:leader()), "POST", "/v1/topics", '{"name":"p","schema":{"type":"object"}}', 201)
+		for round = 1, harness.scaled(3, 30) do
+			local leader, follower = c:leader(), c:follower()
+			local name = "t" .. round
+			expect(client_of(follower), "POST", "/v1/topics", body:format(name), 201)
+			leader:post("/v1/cluster/leader", { to = follower.id }, 200)
+			harness.eventually(5000, "a new leader", function() return c:leader() ~= leader end)
+			local again = expect(client_of(leader), "POST", "/v1/topics", body:format(name), 409)
+			assert.equal("topic_exists", again.json.code)
+			c:settle()
+			for _, node in ipairs(c.nodes) do
+				local t = node:get("/v1/topics/" .. name, 200).json
+				assert.equal(1, t.schema_version)
+				assert.equal("p", t.parent)
+				assert.same({ a = "b" }, t.labels)
+				assert.equal(round, #node:get("/v1/topics/p", 200).json.children)
+			end
+		end
+	end)
+
 	-- A copy that stood on the disk of its original would go with it.
 	harness.case("place a child apart from its parent", THREE, function(c)
 		local ask = client_of(c:follower())

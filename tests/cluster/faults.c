@@ -4,7 +4,8 @@
  * What is wrong stands in the file that TEST_FAULTS names, mapped by the process and written by the test while it runs
  * (harness.lua, Node:faults):
  *
- *   byte 0   '-' or 0: syncs work   'h': they do not return until it changes   'e': the next one fails with EIO
+ *   byte 0   '-' or 0: syncs work   'h': none returns until it changes   'e': the next one of a segment of the log
+ *            that is in use fails with EIO
  *   byte 1   how many of the ports below count
  *   byte 2.. u16 little-endian each: nothing is sent to these ports of other processes, no connection to them is made
  *
@@ -17,7 +18,9 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -104,6 +107,17 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 /* ---- disk ---- */
 
+/* By its name: a spare segment has another, and so has the database. */
+static bool is_segment(int fd)
+{
+	char link[64], path[512];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	const ssize_t n = readlink(link, path, sizeof(path));
+
+	return n > 4 && memcmp(path + n - 4, ".seg", 4) == 0;
+}
+
 int fdatasync(int fd)
 {
 	static int (*real)(int);
@@ -113,7 +127,7 @@ int fdatasync(int fd)
 		*(void **)&real = next("fdatasync");
 	while (faults && faults[0] == 'h')
 		nanosleep(&pause, NULL);
-	if (faults && faults[0] == 'e') {
+	if (faults && faults[0] == 'e' && is_segment(fd)) {
 		faults[0] = '-';
 		errno = EIO;
 		return -1;

@@ -77,6 +77,7 @@ void life_schedule_woken(void)
 static void free_objects(struct sim_node *s)
 {
 	client_node_down(s->number);
+	noise_node_down(s->number);
 	pool_close(s->pool);
 	while (pool_turn(s->pool))
 		; /* jobs end before what they work for; what a dead node writes is undone with the rest */
@@ -258,8 +259,10 @@ static void turn(uint64_t number, uint64_t b, void *p)
 	}
 	w.current = s->number;
 	run_turn(s, which);
-	if (!disk_is_mute(s->number))
-		client_poll(s->number);
+	if (disk_is_mute(s->number))
+		return;
+	client_poll(s->number);
+	noise_poll(s->number);
 }
 
 static void pool_tick(uint64_t number, uint64_t b, void *p)

@@ -10,6 +10,7 @@
  *   clock.c  virtual time (instead of base/clock.c, rand_secure.c, store/bootid.c)
  *   world.c  events, the plan of a run        life.c    a node's start, turns and end
  *   strike.c what befalls the cluster         client.c  who writes and reads
+ *   noise.c  random commands of all kinds
  *   check.c  the rules                        promises.c  what nodes told each other and must keep
  *   main.c   seeds, faults, what is printed
  */
@@ -141,6 +142,13 @@ void client_node_down(int node); /* what it had in hand is unknown now */
 void client_poll(int node);      /* completions after a turn of that node */
 uint64_t client_acked(void);     /* writes, so far */
 void client_check_end(void);     /* every acknowledged write is on every node; nothing refused is anywhere */
+
+/* ---- noise.c ---- */
+
+void noise_start(uint64_t seed);
+void noise_node_down(int node);
+void noise_poll(int node);
+void noise_check_end(void); /* what is derived fits the records, on every node */
 
 /* ---- check.c ---- */
 

@@ -258,6 +258,7 @@ static void build(uint64_t seed)
 		life_start_later(i, world_draw(300000));
 	}
 	client_start();
+	noise_start(seed);
 	strike_start();
 }
 
@@ -277,5 +278,6 @@ void world_run(uint64_t seed, bool verbose)
 	converge();
 	check_logs();
 	client_check_end();
+	noise_check_end();
 	world_trace("end");
 }

@@ -76,7 +76,9 @@ local function ask_twice(name)
   return one
 end
 
-local function read_password(call, name)
+-- One's own comes first, if it must be asked for: in the order in which people think of them.
+local function read_password(c, call, name)
+  c:password()
   local path = call.options["user-password-file"]
   if path and call.options["user-password-stdin"] then
     client.fail(EXIT_USAGE, "give --user-password-file or --user-password-stdin, not both")
@@ -141,7 +143,7 @@ return function(verb, kit)
     run = function(c, call)
       local name = call.args[1]
       local grants = read_grants(call.options.grant)
-      local body = { username = name, password = read_password(call, name), grants = grants }
+      local body = { username = name, password = read_password(c, call, name), grants = grants }
       local user, answer = c:call("POST", "/v1/users", body)
       kit.answer_with(call, user, answer, function(u)
         print(("created %s: %s"):format(u.username, show_grants(u) or "no grants"))
@@ -177,7 +179,7 @@ return function(verb, kit)
       local name = call.args[1]
       -- Of oneself the old one is needed; it is the one that the command was given, or asks for now.
       local current = call.global.user == name and c:password() or nil
-      local body = { new_password = read_password(call, name), current_password = current }
+      local body = { new_password = read_password(c, call, name), current_password = current }
       c:call("PUT", user_path(name, "password"), body)
       if not call.global.json then
         print("changed the password of " .. name)

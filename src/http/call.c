@@ -289,6 +289,7 @@ static void on_authenticated(void *arg, const struct svc_principal *p, struct sv
 		http_call_finish(c, a);
 		return;
 	}
+	svc_session_keep(&c->session, c->fields[HTTP_FIELD_AUTHORIZATION], p);
 	c->rq.principal = *p;
 	go_on(c);
 }
@@ -325,10 +326,16 @@ void http_call_start(struct http_call *c)
 	cut_target(c, &path, &query);
 	http_route_find(c->verb, path, &c->match);
 	/* Before anything is said about the path: strangers learn nothing. */
-	if (needs_login(c))
-		svc_authenticate(c->thread->svc, c->fields[HTTP_FIELD_AUTHORIZATION], c->rq.peer, on_authenticated, c);
-	else
+	struct str login = c->fields[HTTP_FIELD_AUTHORIZATION];
+
+	if (!needs_login(c)) {
 		go_on(c);
+	} else if (svc_session_is(c->thread->svc, &c->session, login)) {
+		c->rq.principal = c->session.principal;
+		go_on(c);
+	} else {
+		svc_authenticate(c->thread->svc, login, c->rq.peer, on_authenticated, c);
+	}
 }
 
 /* ---- for the files of the resources ---- */

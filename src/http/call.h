@@ -43,7 +43,8 @@ struct http_call {
 	struct svc_request rq; /* body, peer, origin and principal are the maker's */
 	struct http_param params[HTTP_PARAMS_MAX];
 	size_t param_count;
-	struct arena arena; /* decoded text; empty for most requests */
+	struct arena arena;         /* decoded text; empty for most requests */
+	struct svc_session session; /* of the connection's requests so far */
 	uint64_t started_ns;
 
 	/* forward.c's own */

@@ -76,6 +76,7 @@ void http_conn_free(struct http_conn *c)
 	http_server_give_bytes(t->server, c->held);
 	buf_fini(&c->in);
 	buf_fini(&c->out);
+	explicit_bzero(&c->call.session, sizeof(c->call.session));
 	mem_free(c);
 }
 

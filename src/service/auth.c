@@ -356,7 +356,11 @@ static int find_user(struct svc *s, struct str name, struct auth_user **out, str
 
 static struct svc_principal principal_of(const struct auth_user *u)
 {
-	struct svc_principal p = { .root = u->rights.user.root, .credential = u->rights.credential };
+	struct svc_principal p = {
+		.root = u->rights.user.root,
+		.credential = u->rights.credential,
+		.version = u->version,
+	};
 
 	memcpy(p.name, u->name, sizeof(p.name));
 	return p;
@@ -464,6 +468,23 @@ void svc_authenticate(struct svc *s, struct str header, const char *peer, svc_au
 		}
 	}
 	explicit_bzero(&b, sizeof(b));
+}
+
+bool svc_session_is(const struct svc *s, const struct svc_session *session, struct str header)
+{
+	return session->len > 0 && header.len == session->len &&
+	       CRYPTO_memcmp(session->header, header.p, header.len) == 0 &&
+	       session->principal.version == fsm_domain_version(s->shared->fsm, FSM_DOMAIN_USERS);
+}
+
+void svc_session_keep(struct svc_session *session, struct str header, const struct svc_principal *p)
+{
+	explicit_bzero(session, sizeof(*session));
+	if (header.len > sizeof(session->header))
+		return;
+	memcpy(session->header, header.p, header.len);
+	session->len = header.len;
+	session->principal = *p;
 }
 
 /* ---- what a request may ---- */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/prom.h"
 #include "fsm/assignments.h"
+#include "service/auth.h"
 #include "service/service_internal.h"
 
 /* ---- Raft ---- */
@@ -169,6 +170,18 @@ static void put_alarms(struct buf *out)
 	buf_printf(out, "veena_alarm{code=\"policy_fault\"} %zu\n", svc_control_faults(faults));
 }
 
+static void put_auth(struct buf *out, struct svc_shared *sh)
+{
+	const struct auth_counts *n = auth_counts(sh->auth);
+
+	prom_put_head(out, "veena_auth_failures_total", "counter", "Logins refused for a wrong password.");
+	buf_printf(out, "veena_auth_failures_total %" PRIu64 "\n", atomic_load(&n->failed));
+	prom_put_head(out, "veena_auth_throttled_total", "counter", "Logins refused after too many wrong passwords.");
+	buf_printf(out, "veena_auth_throttled_total %" PRIu64 "\n", atomic_load(&n->throttled));
+	prom_put_gauge(out, "veena_auth_verify_queued", "Passwords that wait for bcrypt.",
+	               (double)bcrypt_waiting(&sh->bcrypt));
+}
+
 int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
 {
 	const struct node_status *st = svc_node_status(s, NULL);
@@ -193,6 +206,8 @@ int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_reque
 	rc = put_member_partitions(out, txn, members);
 	if (rc != 0)
 		return rc;
+	if (s->shared->auth)
+		put_auth(out, s->shared);
 	prom_put_head(out, "veena_write_stage_seconds", "histogram", "Time that the stages of writes took.");
 	for (size_t i = 0; i < SVC_STAGE_END; i++)
 		put_stage(out, s->shared, i);

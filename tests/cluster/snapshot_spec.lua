@@ -1,4 +1,4 @@
--- Snapshots in real processes: the log is cut behind them, who was away gets one while writes go on, and starts use them.
+-- Snapshots in real processes: logs are cut behind them, who was away gets one while writes go on, starts use them.
 
 local harness = require "cluster.harness"
 local history = require "cluster.history"

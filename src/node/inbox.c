@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 
 /* ---- net's hooks: note, do nothing ---- */
@@ -97,7 +98,7 @@ static void on_raft_frame(struct node *n, const struct node_event *ev)
 		node_bad_frame(n, ev, cluster_id == 0 ? "no cluster id" : "in another's name");
 		return;
 	}
-	if (m.to != n->self.incarnation) {
+	if (m.to != n->self.incarnation && !SIM_FAULT("wiped-voter-counted")) {
 		log_debug("peer.for_another", "peer=%s",
 		          ev->hello.name); /* for whoever had this name and another disk */
 		return;

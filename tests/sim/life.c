@@ -12,6 +12,7 @@
 #include "sim.h"
 
 #define POOL_EVERY_US 3000
+#define WAITS_MAX 4 /* log threads that wait for their disks at the same time */
 #define SEGMENT_HEADER 64
 #define ROT_BYTES 16            /* more than what may be unused between two records */
 #define STOPPED_GRACE_US 500000 /* a node that cannot go on says so for a while before it ends */
@@ -169,7 +170,7 @@ void life_bury_dead(void)
 {
 	for (int i = 0; i < w.plan.nodes; i++) {
 		struct sim_node *s = &w.nodes[i];
-		if (s->node && disk_is_mute(i))
+		if (s->node && disk_is_mute(i) && !s->in_sync)
 			bury(s);
 	}
 }
@@ -178,7 +179,11 @@ static void rest_later(uint64_t number, uint64_t run, void *p)
 {
 	(void)p;
 	struct sim_node *s = &w.nodes[number];
-	if (s->node && s->run == run && !disk_is_mute((int)number))
+	if (!s->node || s->run != run || disk_is_mute((int)number))
+		return;
+	if (s->in_sync)
+		world_at(1000, rest_later, number, run, NULL);
+	else
 		rest(s);
 }
 
@@ -192,6 +197,36 @@ static void look_for_end(struct sim_node *s)
 		world_trace("stopped %s: %s", s->name, s->node->stopped);
 	s->ending = true;
 	world_at(stopped ? STOPPED_GRACE_US : 1, rest_later, (uint64_t)s->number, s->run, NULL);
+}
+
+/* ---- a log thread waits for its disk ---- */
+
+int __real_wal_sync(struct wal *wal, struct err *e);
+int __wrap_wal_sync(struct wal *wal, struct err *e);
+
+static int waits; /* calls that did not come back yet */
+
+static uint64_t draw_wait_us(const struct sim_node *s)
+{
+	if (w.now_us < s->hung_until_us)
+		return s->hung_until_us - w.now_us;
+	return world_draw(8) ? 0 : world_draw(w.healing ? 1000 : 2 * w.plan.disk_max_us + 1);
+}
+
+/* Linked by --wrap. While the call is in the kernel everybody else goes on, this node's consensus thread too. */
+int __wrap_wal_sync(struct wal *wal, struct err *e)
+{
+	const int node = w.current;
+	struct sim_node *s = node < 0 ? NULL : &w.nodes[node];
+	if (s && s->node && !disk_is_mute(node) && waits < WAITS_MAX) {
+		waits++;
+		s->in_sync = true;
+		world_pass(draw_wait_us(s));
+		s->in_sync = false;
+		waits--;
+		w.current = node;
+	}
+	return __real_wal_sync(wal, e);
 }
 
 /* ---- turns ---- */
@@ -239,12 +274,6 @@ static void run_turn(struct sim_node *s, int which)
 		wake_signal(wake);
 }
 
-/* Until when this thread stands still: the whole process, or a call of the log thread that hangs in the kernel. */
-static uint64_t held_until_us(const struct sim_node *s, int which)
-{
-	return which == TURN_LOG && s->hung_until_us > s->paused_until_us ? s->hung_until_us : s->paused_until_us;
-}
-
 static void turn(uint64_t number, uint64_t b, void *p)
 {
 	(void)p;
@@ -253,10 +282,13 @@ static void turn(uint64_t number, uint64_t b, void *p)
 	if (!s->node || s->run != b >> 2 || s->turn_at_us[which] != w.now_us)
 		return;
 	s->turn_at_us[which] = 0;
-	if (w.now_us < held_until_us(s, which)) {
-		schedule(s, which, held_until_us(s, which) + latency_us(s, which));
+	if (w.now_us < s->paused_until_us || (which == TURN_LOG && s->in_sync)) {
+		const uint64_t from_us = w.now_us < s->paused_until_us ? s->paused_until_us : w.now_us;
+		schedule(s, which, from_us + latency_us(s, which));
 		return;
 	}
+	if (disk_is_mute(s->number))
+		return; /* its log thread has yet to come back from the kernel */
 	w.current = s->number;
 	run_turn(s, which);
 	if (disk_is_mute(s->number))
@@ -272,7 +304,7 @@ static void pool_tick(uint64_t number, uint64_t b, void *p)
 	if (!s->node || s->run != b)
 		return;
 	world_at(POOL_EVERY_US + world_draw(POOL_EVERY_US), pool_tick, number, b, NULL);
-	if (w.now_us < s->paused_until_us)
+	if (w.now_us < s->paused_until_us || disk_is_mute(s->number))
 		return;
 	w.current = s->number;
 	pool_turn(s->pool);

@@ -139,6 +139,9 @@ void promise_started(int node)
 	if (v.last_index < m->settled)
 		world_fail("%s had %" PRIu64 " durable and committed and starts with a log up to %" PRIu64, s->name,
 		           m->settled, v.last_index);
+	if (v.term < m->acked_in)
+		world_fail("%s acknowledged in term %" PRIu64 " and starts in term %" PRIu64, s->name, m->acked_in,
+		           v.term);
 	/* A newer leader may have overridden the rest. */
 	if (v.term == m->acked_in && m->acked > v.snapshot_index &&
 	    (v.last_index < m->acked || raft_term_at(s->node->raft, m->acked) != m->acked_term))

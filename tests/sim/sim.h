@@ -73,6 +73,7 @@ struct sim_node {
 	uint64_t turn_at_us[3]; /* when a turn is scheduled: consensus, log, apply; 0 = not */
 	uint64_t paused_until_us;
 	uint64_t hung_until_us; /* its log thread */
+	bool in_sync;           /* its log thread is inside a call */
 	bool leaving;           /* was asked to end */
 	bool ending;            /* and will */
 	bool wipe;              /* its disk is replaced before it starts again */
@@ -108,6 +109,7 @@ void world_trace(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* A rule is broken: the run ends with this sentence. Does not return to the event. */
 _Noreturn void world_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 uint64_t world_draw(uint64_t n); /* uniform in 0..n-1 */
+void world_pass(uint64_t us);    /* everything goes on for so long, from inside an event */
 struct sim_node *world_find(const char *name);
 
 /* Events: `run` is called at now + delay_us with these arguments. */

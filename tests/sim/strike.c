@@ -72,11 +72,22 @@ static void break_disk(void)
 	world_at(world_draw(4000000), mend_disk, (uint64_t)s->number, 0, NULL);
 }
 
+static void crash_soon(uint64_t number, uint64_t run, void *p)
+{
+	(void)p;
+	if (!w.healing && world_is_up((int)number) && w.nodes[number].run == run)
+		disk_crash_after((int)number, 1 + world_draw(6));
+}
+
+/* A call does not come back for seconds; at times the power goes when it does. */
 static void hang_disk(void)
 {
 	struct sim_node *s = any_node();
-	s->hung_until_us = w.now_us + world_draw(5000000);
+	const uint64_t us = world_draw(5000000);
+	s->hung_until_us = w.now_us + us;
 	world_trace("disk of %s hangs until %" PRIu64, s->name, s->hung_until_us);
+	if (world_draw(2))
+		world_at(us, crash_soon, (uint64_t)s->number, s->run, NULL);
 }
 
 /* ---- network ---- */
@@ -105,13 +116,6 @@ static void cut_links(void)
 	net_breathe();
 }
 
-static void kill_leader(uint64_t number, uint64_t run, void *p)
-{
-	(void)p;
-	if (!w.healing && world_is_up((int)number) && w.nodes[number].run == run)
-		disk_crash_after((int)number, 1 + world_draw(6));
-}
-
 static void release_leader(uint64_t number, uint64_t b, void *p)
 {
 	(void)b;
@@ -133,7 +137,7 @@ void strike_on_leader(int node)
 	}
 	world_trace("hunt %s", w.nodes[node].name);
 	if (world_draw(3))
-		world_at(1000 + world_draw(150000), kill_leader, (uint64_t)node, w.nodes[node].run, NULL);
+		world_at(1000 + world_draw(150000), crash_soon, (uint64_t)node, w.nodes[node].run, NULL);
 	world_at(world_draw(400000), release_leader, (uint64_t)node, 0, NULL);
 }
 

@@ -208,6 +208,15 @@ static void step(void)
 		check_logs();
 }
 
+void world_pass(uint64_t us)
+{
+	const uint64_t until_us = w.now_us + us;
+	while (us && heap.count && heap.items[0].at_us <= until_us)
+		step();
+	if (w.now_us < until_us) /* another wait inside this one may have ended later */
+		w.now_us = until_us;
+}
+
 static void heal(void)
 {
 	world_trace("healing");

@@ -66,6 +66,8 @@ static void copy_options(struct node *n, const struct node_options *o)
 	n->o.election_ms = or_default(o->election_ms, DEFAULT_ELECTION_MS);
 	n->o.member_heartbeat_ms = or_default(o->member_heartbeat_ms, DEFAULT_MEMBER_HEARTBEAT_MS);
 	n->o.max_entry_type = or_default(o->max_entry_type, fsm_max_known_type());
+	if (o->log_slots == 0 || o->log_slots > NODE_LOG_SLOTS)
+		n->o.log_slots = NODE_LOG_SLOTS;
 	node_snapshot_defaults(&n->o);
 	n->pool = o->pool;
 }

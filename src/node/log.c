@@ -67,7 +67,7 @@ void node_log_put_identity(struct node *n)
 void node_log_flush(struct node *n)
 {
 	struct node_log_feed *f = &n->log_feed;
-	while (f->first && f->in_flight < NODE_LOG_SLOTS) {
+	while (f->first && f->in_flight < n->o.log_slots) {
 		struct node_log_batch *b = f->first;
 		f->first = b->next;
 		if (!f->first)

@@ -52,7 +52,9 @@ struct node_options {
 	uint32_t map_gib;             /* LMDB map, 0 = 1024 */
 	bool sync_fsm;                /* --sync fsm */
 	size_t segment_bytes;         /* 0 = default */
-	size_t append_bytes; /* payload in one append to a peer; 0 = default: tests and the simulator use small ones */
+	/* 0 = default; tests and the simulator use small ones: */
+	size_t append_bytes; /* payload in one append to a peer */
+	size_t log_slots;    /* writes with the log thread at a time, at most the default of 256 */
 	size_t chunk_bytes;  /* of a snapshot in one message to a peer; 0 = default: likewise */
 	uint64_t seed;       /* raft timeouts; 0 = from the kernel */
 	struct pool *pool;

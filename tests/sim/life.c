@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/pool.h"
 #include "node/node_internal.h"
 #include "sim.h"
@@ -194,7 +195,7 @@ static void look_for_end(struct sim_node *s)
 	if (s->ending || (!stopped && !(s->leaving && node_is_drained(s->node))))
 		return;
 	if (stopped)
-		world_trace("stopped %s: %s", s->name, s->node->stopped);
+		world_trace("stopped %s", s->name); /* its log line says why, naming files of this run alone */
 	s->ending = true;
 	world_at(stopped ? STOPPED_GRACE_US : 1, rest_later, (uint64_t)s->number, s->run, NULL);
 }
@@ -350,6 +351,7 @@ static int open_node(struct sim_node *s, struct err *e)
 		.segment_bytes = w.plan.segment_bytes,
 		.chunk_bytes = w.plan.chunk_bytes,
 		.append_bytes = w.plan.append_bytes,
+		.log_slots = w.plan.log_slots,
 		.seed = 1 + world_draw(UINT64_MAX - 1),
 		.pool = s->pool,
 	};
@@ -359,7 +361,8 @@ static int open_node(struct sim_node *s, struct err *e)
 /* A broken disk, or a crash on the way. */
 static void start_failed(struct sim_node *s, const char *why)
 {
-	world_trace("no start %s: %s", s->name, why);
+	world_trace("no start %s", s->name);
+	log_info("sim.no_start", "reason=\"%s\"", why); /* names files of this run alone: not for the trace */
 	while (pool_turn(s->pool))
 		;
 	pool_free(s->pool);

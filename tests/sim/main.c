@@ -27,12 +27,22 @@ bool sim_fault(const char *name)
 	return sim_active_fault && strcmp(sim_active_fault, name) == 0;
 }
 
-static void remove_tree(pid_t pid)
+static pid_t run_id; /* of the process that hands out seeds: lives longer than all their directories */
+
+void sim_root(uint64_t seed, char *out, size_t cap)
 {
-	char command[128];
-	snprintf(command, sizeof(command), "rm -rf /dev/shm/veena-sim-%d /tmp/veena-sim-%d", (int)pid, (int)pid);
+	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+	snprintf(out, cap, "%s/veena-sim-%d-%" PRIu64, tmp, (int)run_id, seed);
+}
+
+static void remove_tree(uint64_t seed)
+{
+	char root[256];
+	char command[300];
+	sim_root(seed, root, sizeof(root));
+	snprintf(command, sizeof(command), "rm -rf %s", root);
 	if (system(command) != 0)
-		fprintf(stderr, "sim: could not remove the files of %d\n", (int)pid);
+		fprintf(stderr, "sim: could not remove %s\n", root);
 }
 
 /* What a child tells its parent through a pipe. */
@@ -45,7 +55,7 @@ struct verdict {
 static int run_child(uint64_t seed, const char *fault, int out)
 {
 	alarm(SEED_WALL_S);
-	remove_tree(getpid()); /* of an earlier process with this number */
+	remove_tree(seed); /* of an earlier run of this number */
 	sim_active_fault = fault;
 	world_run(seed, false);
 	struct verdict v = { .failed = w.failed, .hash = w.trace_hash };
@@ -95,7 +105,7 @@ static struct verdict collect(struct worker *k)
 		else
 			snprintf(v.why, sizeof(v.why), "ended with status %d", WEXITSTATUS(status));
 	}
-	remove_tree(k->pid);
+	remove_tree(k->seed);
 	k->pid = 0;
 	return v;
 }
@@ -178,13 +188,13 @@ static int close_tally(const struct tally *t)
 
 static int run_one(uint64_t seed, const char *fault, bool verbose)
 {
-	remove_tree(getpid());
+	remove_tree(seed);
 	sim_active_fault = fault;
 	world_run(seed, verbose);
 	if (verbose && w.failed)
 		printf("FAILED: %s\n", w.failure);
 	printf("seed %" PRIu64 " %s hash %016" PRIx64 "\n", seed, w.failed ? "failed" : "passed", w.trace_hash);
-	remove_tree(getpid());
+	remove_tree(seed);
 	return w.failed ? 1 : 0;
 }
 
@@ -211,18 +221,29 @@ static const struct {
 	const char *name;
 	uint64_t seed;
 } faults[] = {
-	{ "vote-not-persisted", 0 },       { "term-and-vote-in-two-writes", 0 },
-	{ "commit-older-term", 0 },        { "no-log-matching", 0 },
-	{ "no-up-to-date-check", 0 },      { "apply-beyond-durable", 0 },
-	{ "applied-ahead-of-effects", 0 }, { "ack-before-sync", 0 },
-	{ "ack-before-durable", 0 },       { "stale-completion-taken", 0 },
-	{ "no-check-quorum", 0 },          { "conf-only-from-commit", 0 },
-	{ "truncated-conf-kept", 0 },      { "torn-tail-accepted", 0 },
-	{ "damage-cut-off", 0 },           { "refusal-leaves-effects", 0 },
-	{ "prevote-counted-as-vote", 0 },  { "read-before-noop", 0 },
-	{ "read-without-round", 0 },       { "wiped-voter-counted", 0 },
-	{ "vote-before-durable", 0 },      { "append-under-old-term", 0 },
-	{ "snapshot-wrong-index", 0 },     { "snapshot-renamed-before-sync", 0 },
+	{ "vote-not-persisted", 0 },
+	{ "term-and-vote-in-two-writes", 0 },
+	{ "commit-older-term", 0 },
+	{ "no-log-matching", 0 },
+	{ "no-up-to-date-check", 0 },
+	{ "apply-beyond-durable", 0 },
+	{ "applied-ahead-of-effects", 0 },
+	{ "ack-before-sync", 0 },
+	{ "ack-before-durable", 0 },
+	{ "no-check-quorum", 0 },
+	{ "conf-only-from-commit", 0 },
+	{ "truncated-conf-kept", 0 },
+	{ "torn-tail-accepted", 0 },
+	{ "damage-cut-off", 0 },
+	{ "refusal-leaves-effects", 0 },
+	{ "prevote-counted-as-vote", 0 },
+	{ "read-before-noop", 0 },
+	{ "read-without-round", 0 },
+	{ "wiped-voter-counted", 0 },
+	{ "vote-before-durable", 0 },
+	{ "append-under-old-term", 0 },
+	{ "snapshot-wrong-index", 0 },
+	{ "snapshot-renamed-before-sync", 0 },
 };
 
 static void run_faults(bool anew, struct tally *t)
@@ -255,6 +276,7 @@ int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "run";
 	struct tally t = { 0 };
+	run_id = getpid();
 	if (strcmp(verb, "seed") == 0 && argc > 2)
 		return run_one(strtoull(argv[2], NULL, 10), fault_from_env(), true);
 	if (strcmp(verb, "run") == 0) {

@@ -57,7 +57,9 @@ struct sim_plan {
 	uint64_t snapshot_entries;  /* each server takes a snapshot after so many; 0 = it never does */
 	uint32_t chunk_bytes;       /* of a snapshot in one frame; 0 = the default */
 	uint32_t segment_bytes;     /* of the log */
+	size_t log_slots;           /* few ones complete one by one what would be synced together; 0 = the default */
 	bool hunt_leaders;          /* strike at whoever was just elected */
+	bool stall_leaders;         /* cut it off with a write that hangs, and do nothing else */
 };
 
 struct sim_node {
@@ -175,6 +177,7 @@ void promise_started(int node);
 
 /* ---- main.c ---- */
 
-extern const char *sim_active_fault; /* name of the deliberate fault in this run; NULL = none */
+void sim_root(uint64_t seed, char *out, size_t cap); /* where the files of this seed's nodes go */
+extern const char *sim_active_fault;                 /* name of the deliberate fault in this run; NULL = none */
 
 #endif /* SIM_SIM_H */

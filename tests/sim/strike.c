@@ -126,9 +126,30 @@ static void release_leader(uint64_t number, uint64_t b, void *p)
 	}
 }
 
+/* A leader that is alone with a write that does not end: when others reach it again under their new leader, they
+ * override what is still on its way to the disk. */
+static void stall_leader(uint64_t number, uint64_t run, void *p)
+{
+	(void)p;
+	struct sim_node *s = &w.nodes[number];
+	if (w.healing || !world_is_up(s->number) || s->run != run || !node_is_leader(s->node))
+		return;
+	const uint64_t us = 1800000 + world_draw(1500000);
+	s->hung_until_us = w.now_us + us;
+	for (int i = 0; i < w.plan.nodes; i++) {
+		w.cut[s->number][i] = i != s->number;
+		w.cut[i][s->number] = i != s->number;
+	}
+	world_trace("stall %s until %" PRIu64, s->name, s->hung_until_us);
+	world_at(us - 50000 - world_draw(400000), release_leader, (uint64_t)s->number, 0, NULL);
+	world_at(us + world_draw(20000), crash_soon, (uint64_t)s->number, s->run, NULL);
+}
+
 /* Figure 8 of the paper needs leaders that reach a few, then die: chance alone makes such runs too rare. */
 void strike_on_leader(int node)
 {
+	if (w.plan.stall_leaders)
+		world_at(200000 + world_draw(1000000), stall_leader, (uint64_t)node, w.nodes[node].run, NULL);
 	if (w.healing || !w.plan.hunt_leaders)
 		return;
 	for (int i = 0; i < w.plan.nodes; i++) {

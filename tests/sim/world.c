@@ -141,6 +141,7 @@ static void draw_network(struct sim_plan *p)
 	p->dup_per_mille = world_draw(3) ? (uint32_t)world_draw(50) : 0;
 	p->delay_max_us = 500 + world_draw(world_draw(3) ? 10000 : 150000);
 	p->append_bytes = world_draw(2) ? 0 : 64 + (uint32_t)world_draw(1000);
+	p->log_slots = world_draw(2) ? 0 : 1 + (size_t)world_draw(4);
 }
 
 static void draw_speeds(struct sim_plan *p)
@@ -182,6 +183,25 @@ static void draw_snapshots(struct sim_plan *p)
 	p->chunk_bytes = world_draw(3) ? 4096 + (uint32_t)world_draw(65536) : 0;
 }
 
+/* Calm but for one kind: what it takes to override a write that is still on its way needs a healthy rest. */
+static void draw_stalls(struct sim_plan *p)
+{
+	p->stall_leaders = true;
+	p->hunt_leaders = false;
+	p->crash_every_ms = 0;
+	p->split_every_ms = 0;
+	p->pause_every_ms = 0;
+	p->restart_every_ms = 0;
+	p->break_every_ms = 0;
+	p->change_every_ms = 0;
+	p->wipe_every_ms = 0;
+	p->transfer_every_ms = 0;
+	p->hang_every_ms = 0;
+	p->rot_every_ms = 0;
+	p->loss_per_mille = 0;
+	p->power_per_cent = 100;
+}
+
 static void draw_plan(uint64_t seed)
 {
 	struct sim_plan *p = &w.plan;
@@ -193,6 +213,8 @@ static void draw_plan(uint64_t seed)
 	draw_speeds(p);
 	draw_strikes(p);
 	draw_snapshots(p);
+	if (world_draw(8) == 0)
+		draw_stalls(p);
 }
 
 static void step(void)
@@ -246,8 +268,7 @@ static void converge(void)
 static void build(uint64_t seed)
 {
 	char root[256];
-	const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-	snprintf(root, sizeof(root), "%s/veena-sim-%d", tmp, (int)getpid());
+	sim_root(seed, root, sizeof(root));
 	if (mkdir(root, 0700) != 0 && errno != EEXIST)
 		world_fail("cannot make %s: %s", root, strerror(errno));
 	disk_init(root);

@@ -450,7 +450,7 @@ $(B)/check/log:
 check-run: $(B)/check/log
 	$(build_all)
 	$(file >$(B)/check/plan,$(plan_lines))
-	$(if $(HAVE_SIM),$(file >>$(B)/check/plan,counts! 240 sim $(B)/sim/simulator check))
+	$(if $(HAVE_SIM),$(file >>$(B)/check/plan,counts! 480 sim $(B)/sim/simulator check))
 	$(file >>$(B)/check/plan,$(call cluster_lines,300,short))
 	@MAKEFLAGS= $(LUA) tests/tally.lua -j $(JOBS) -o $(B)/check/log $(B)/check/plan
 

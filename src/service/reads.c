@@ -38,7 +38,7 @@ static void fail_not_ready(struct svc_answer *a, const char *why)
 static int may_read_topic(struct svc *s, struct store_txn *txn, struct str name, bool *may)
 {
 	struct fsm_topic stored;
-	struct topic rec;
+	struct topic rec = { 0 };
 	int rc;
 
 	*may = rights_may_any(s->rights, name);

@@ -54,9 +54,9 @@ static struct promise *promise_of(int node)
 
 static struct vote *votes_in(raft_term term)
 {
-	if (term >= TERMS_MAX)
-		world_fail("more terms than the simulator holds");
-	return p.votes[term];
+	if (term < TERMS_MAX)
+		return p.votes[term];
+	world_fail("more terms than the simulator holds");
 }
 
 static void vote_left(int node, raft_term term, node_id candidate)

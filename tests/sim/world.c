@@ -183,21 +183,10 @@ static void draw_snapshots(struct sim_plan *p)
 	p->chunk_bytes = world_draw(3) ? 4096 + (uint32_t)world_draw(65536) : 0;
 }
 
-/* Calm but for one kind: what it takes to override a write that is still on its way needs a healthy rest. */
+/* Instead of all strikes: to override a write that is still on its way takes a rest that is well. */
 static void draw_stalls(struct sim_plan *p)
 {
 	p->stall_leaders = true;
-	p->hunt_leaders = false;
-	p->crash_every_ms = 0;
-	p->split_every_ms = 0;
-	p->pause_every_ms = 0;
-	p->restart_every_ms = 0;
-	p->break_every_ms = 0;
-	p->change_every_ms = 0;
-	p->wipe_every_ms = 0;
-	p->transfer_every_ms = 0;
-	p->hang_every_ms = 0;
-	p->rot_every_ms = 0;
 	p->loss_per_mille = 0;
 	p->power_per_cent = 100;
 }
@@ -211,10 +200,11 @@ static void draw_plan(uint64_t seed)
 	p->safety_ms = 5000 + world_draw(6000);
 	draw_network(p);
 	draw_speeds(p);
-	draw_strikes(p);
-	draw_snapshots(p);
 	if (world_draw(8) == 0)
 		draw_stalls(p);
+	else
+		draw_strikes(p);
+	draw_snapshots(p);
 }
 
 static void step(void)

@@ -6,17 +6,7 @@
 
 static inline int trio_setup(void **state)
 {
-	struct world *w = mem_zalloc(sizeof(*w));
-	world_init(w, 3);
-	*state = w;
-	return 0;
-}
-
-static inline int trio_teardown(void **state)
-{
-	world_fini(*state);
-	mem_free(*state);
-	return 0;
+	return world_setup(state, 3);
 }
 
 static inline bool all_registered(struct world *w)

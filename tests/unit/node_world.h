@@ -598,4 +598,32 @@ static inline bool world_member(struct world *w, size_t i, const char *id, struc
 	return row != NULL;
 }
 
+/* Setups of cmocka: a world of `count` nodes that the test starts. */
+static inline int world_setup(void **state, size_t count)
+{
+	struct world *w = mem_zalloc(sizeof(*w));
+	world_init(w, count);
+	*state = w;
+	return 0;
+}
+
+static inline int world_setup_one(void **state)
+{
+	return world_setup(state, 1);
+}
+
+static inline int world_teardown(void **state)
+{
+	world_fini(*state);
+	mem_free(*state);
+	return 0;
+}
+
+/* The only node, until it leads. */
+static inline void world_start_leader(struct world *w)
+{
+	world_start(w, 0);
+	world_until(w, node_is_leader(w->nodes[0].node));
+}
+
 #endif /* TESTS_UNIT_NODE_WORLD_H */

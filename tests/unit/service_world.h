@@ -537,6 +537,24 @@ static UNUSED struct svc_request request_of(enum svc_op op, const char *topic, c
 }
 
 /* `body` and `topic` must live until the answer. */
+/* To its end, whatever it waits for. */
+static UNUSED void run_to_end(const struct svc_request *rq, struct answered *a)
+{
+	memset(a, 0, sizeof(*a));
+	svc_run(world.svc[0], rq, on_done, a);
+	while (a->count == 0) {
+		if (world.read_count > 0)
+			answer_read(0, world.index);
+		else if (world.proposal_count > 0)
+			commit_one();
+		else if (pool_turn(world.pool))
+			turn();
+		else
+			fail_msg("it waits for nothing");
+	}
+	assert_int_equal(a->count, 1);
+}
+
 static UNUSED void ask_on(int thread, enum svc_op op, const char *topic, const char *body, struct answered *to)
 {
 	struct svc_request rq = request_of(op, topic, body);

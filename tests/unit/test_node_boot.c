@@ -4,27 +4,6 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
-static int setup(void **state)
-{
-	struct world *w = mem_zalloc(sizeof(*w));
-	world_init(w, 1);
-	*state = w;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	world_fini(*state);
-	mem_free(*state);
-	return 0;
-}
-
-static void start_leader(struct world *w)
-{
-	world_start(w, 0);
-	world_until(w, node_is_leader(w->nodes[0].node));
-}
-
 static node_id incarnation_of(const struct world *w)
 {
 	struct net_hello h;
@@ -116,7 +95,7 @@ static uint32_t fingerprint(const char *path, uint32_t crc)
 static void test_restart_keeps_everything(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 	const struct node_status before = world_status(w, 0);
 	const raft_index applied = world_applied(w, 0);
@@ -142,7 +121,7 @@ static void test_kill_loses_nothing(void **state)
 		const pid_t pid = fork();
 		assert_true(pid >= 0);
 		if (pid == 0) {
-			start_leader(w);
+			world_start_leader(w);
 			char name[32];
 			for (int i = 0; i < 20; i++) {
 				snprintf(name, sizeof(name), "t%d-%d", round, i);
@@ -175,7 +154,7 @@ static void test_start_that_wrote_nothing_yet(void **state)
 	world_stop(w, 0);
 	assert_true(exists(in_dir(w, "fsm.mdb")));
 	(void)unlink(in_dir(w, "fsm.mark"));
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 }
 
@@ -189,7 +168,7 @@ static void test_first_start_cut_short(void **state)
 	world_remove_tree(in_dir(w, "wal"));
 	(void)unlink(in_dir(w, "fsm.mdb"));
 	(void)unlink(in_dir(w, "fsm.mark"));
-	start_leader(w);
+	world_start_leader(w);
 	assert_true(incarnation_of(w) == first);
 	world_create(w, 0, "a");
 }
@@ -204,14 +183,14 @@ static void test_failed_first_start_leaves_no_orphan_log(void **state)
 	assert_int_not_equal(world_try_start(w, 0, &e), 0);
 	assert_false(exists(in_dir(w, "wal")));
 	assert_int_equal(rmdir(in_dir(w, "node.tmp")), 0);
-	start_leader(w);
+	world_start_leader(w);
 }
 
 /* A file nobody vouches for is set aside unopened and rebuilt from the log, to the same bytes. */
 static void test_untrusted_file_is_rebuilt(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	for (int i = 0; i < 50; i++) {
 		char name[32];
 		snprintf(name, sizeof(name), "t%d", i);
@@ -220,7 +199,7 @@ static void test_untrusted_file_is_rebuilt(void **state)
 	world_until(w, world_status(w, 0).registered);
 	world_stop(w, 0);
 	assert_int_equal(unlink(in_dir(w, "fsm.mark")), 0);
-	start_leader(w);
+	world_start_leader(w);
 	assert_true(exists(in_dir(w, "fsm.stale")));
 	world_create(w, 0, "more");
 	assert_true(world_has_topic(w, 0, "t0") && world_has_topic(w, 0, "t49"));
@@ -247,7 +226,7 @@ static void expect_refusal(struct world *w, int code, const char *words)
 static void test_locked_directory_is_refused(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	struct node *second = NULL;
 	struct err e = { 0 };
 	assert_int_equal(node_open(&w->nodes[0].options, &second, &e), ERR_BUSY);
@@ -261,20 +240,20 @@ static void test_locked_directory_is_refused(void **state)
 static void test_other_identity_is_refused(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_stop(w, 0);
 	w->nodes[0].options.id = "n9";
 	expect_refusal(w, ERR_IDENTITY, "\"n1\"");
 	expect_refusal(w, ERR_IDENTITY, "\"n9\"");
 	w->nodes[0].options.id = "n1";
-	start_leader(w);
+	world_start_leader(w);
 }
 
 /* A file `node` that is damaged, of a newer format, or missing beside a log: identity is never guessed. */
 static void test_damaged_identity_is_refused(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_stop(w, 0);
 	char line[256];
 	const size_t len = read_file(in_dir(w, "node"), line, sizeof(line));
@@ -301,14 +280,14 @@ static void test_damaged_identity_is_refused(void **state)
 	assert_int_equal(unlink(in_dir(w, "node")), 0);
 	expect_refusal(w, ERR_CORRUPT, "no file `node`");
 	write_file(in_dir(w, "node"), line);
-	start_leader(w);
+	world_start_leader(w);
 }
 
 /* Data without Raft state: a node that may begin a cluster refuses, twice, and touches nothing; put back, it starts. */
 static void test_data_without_log_is_refused(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 	world_stop(w, 0);
 	assert_int_equal(rename(in_dir(w, "wal"), in_dir(w, "away")), 0);
@@ -321,7 +300,7 @@ static void test_data_without_log_is_refused(void **state)
 	assert_false(exists(in_dir(w, "fsm.stale")));
 	world_remove_tree(in_dir(w, "wal"));
 	assert_int_equal(rename(in_dir(w, "away"), in_dir(w, "wal")), 0);
-	start_leader(w);
+	world_start_leader(w);
 	assert_true(world_has_topic(w, 0, "a"));
 }
 
@@ -329,7 +308,7 @@ static void test_data_without_log_is_refused(void **state)
 static void test_data_without_log_is_set_aside_to_join(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 	const node_id before = incarnation_of(w);
 	world_stop(w, 0);
@@ -351,13 +330,13 @@ static void test_data_without_log_is_set_aside_to_join(void **state)
 static void test_older_log_is_refused(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 	world_stop(w, 0);
 	char command[600];
 	snprintf(command, sizeof(command), "cp -a %s %s", in_dir(w, "wal"), in_dir(w, "backup"));
 	assert_int_equal(system(command), 0);
-	start_leader(w);
+	world_start_leader(w);
 	for (int i = 0; i < 10; i++) {
 		char name[32];
 		snprintf(name, sizeof(name), "b%d", i);
@@ -387,7 +366,7 @@ static void test_older_log_is_refused(void **state)
 static void test_damaged_log_is_refused(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	for (int i = 0; i < 20; i++) {
 		char name[32];
 		snprintf(name, sizeof(name), "t%d", i);
@@ -435,20 +414,20 @@ static void test_bad_options_are_refused(void **state)
 	assert_int_equal(world_try_start(w, 0, &e), ERR_INVALID);
 	o->http_addr = "127.0.0.1:1";
 	assert_false(exists(w->nodes[0].dir));
-	start_leader(w);
+	world_start_leader(w);
 }
 
 /* Files an interrupted snapshot or identity write left behind go, the rest stays. */
 static void test_leftovers_are_removed(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_stop(w, 0);
 	write_file(in_dir(w, "fsm.snapshot-ab12"), "x");
 	write_file(in_dir(w, "fsm.restore"), "x");
 	write_file(in_dir(w, "node.tmp"), "x");
 	write_file(in_dir(w, "fsm.stale"), "keep");
-	start_leader(w);
+	world_start_leader(w);
 	assert_false(exists(in_dir(w, "fsm.snapshot-ab12")));
 	assert_false(exists(in_dir(w, "fsm.restore")));
 	assert_false(exists(in_dir(w, "node.tmp")));
@@ -459,7 +438,7 @@ static void test_leftovers_are_removed(void **state)
 static void test_modes_are_private(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	struct stat st;
 	assert_int_equal(stat(w->nodes[0].dir, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
@@ -473,7 +452,7 @@ static void test_modes_are_private(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup_one, world_teardown)
 		TEST(test_restart_keeps_everything),
 		TEST(test_kill_loses_nothing),
 		TEST(test_start_that_wrote_nothing_yet),

@@ -493,7 +493,7 @@ static void test_contact_makes_current(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, trio_setup, trio_teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, trio_setup, world_teardown)
 		TEST(test_bootstrap_waits_for_all),
 		TEST(test_bootstrap_ignores_late_answers),
 		TEST(test_told_of_a_cluster_it_begins_none),

@@ -5,15 +5,14 @@
 
 static int setup(void **state)
 {
-	struct world *w = mem_zalloc(sizeof(*w));
-	world_init(w, 3);
+	const int rc = world_setup(state, 3);
+	struct world *w = *state;
 	for (size_t i = 0; i < 3; i++) {
 		w->nodes[i].options.segment_bytes = 2048;
 		w->nodes[i].options.snapshot_entries = 1u << 30;
 		w->nodes[i].options.chunk_bytes = 32768;
 	}
-	*state = w;
-	return 0;
+	return rc;
 }
 
 /* How often the text stands in the log. */
@@ -293,7 +292,7 @@ static void test_F18_disk_fails_while_installing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, trio_teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
 		TEST(test_lagging_follower_gets_an_image), TEST(test_F17_compaction_faster_than_the_transfer),
 		TEST(test_F16_damaged_file_is_not_sent),   TEST(test_newer_image_stops_the_node),
 		TEST(test_F18_killed_while_installing),    TEST(test_F18_disk_fails_while_installing),

@@ -4,14 +4,13 @@
 /* Three servers that know each other by --peers, and two more that know nobody. */
 static int setup(void **state)
 {
-	struct world *w = mem_zalloc(sizeof(*w));
-	world_init(w, 5);
+	const int rc = world_setup(state, 5);
+	struct world *w = *state;
 	for (size_t i = 0; i < 5; i++) {
 		w->nodes[i].options.peer_count = i < 3 ? 3 : 0;
 		w->nodes[i].options.bootstrap = false;
 	}
-	*state = w;
-	return 0;
+	return rc;
 }
 
 static struct node_change *make_change(enum node_change_kind kind, const char *id, const char *addr, bool voter)
@@ -600,7 +599,7 @@ static void test_address_is_changed(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, trio_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_new_voter_is_a_learner_first),
 		TEST(test_learner_stays_one_until_promoted),

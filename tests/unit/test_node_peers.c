@@ -284,7 +284,7 @@ static void test_storm_keeps_what_was_acknowledged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, trio_setup, trio_teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, trio_setup, world_teardown)
 		TEST(test_follower_catches_up_from_files), TEST(test_own_apply_fetches_old_entries),
 		TEST(test_moved_server_is_followed),       TEST(test_all_moved_at_once),
 		TEST(test_hostile_frames_change_nothing),  TEST(test_registration_is_for_oneself),

@@ -6,34 +6,13 @@
 
 #include "fsm/reader.h"
 
-static int setup(void **state)
-{
-	struct world *w = mem_zalloc(sizeof(*w));
-	world_init(w, 1);
-	*state = w;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	world_fini(*state);
-	mem_free(*state);
-	return 0;
-}
-
-static void start_leader(struct world *w)
-{
-	world_start(w, 0);
-	world_until(w, node_is_leader(w->nodes[0].node));
-}
-
 /* ---- the good path ---- */
 
 /* --bootstrap on an empty directory: leader of itself, registered, every proposal answered with its index. */
 static void test_bootstrap_serves_writes(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_status(w, 0).registered);
 	const struct node_status s = world_status(w, 0);
 	assert_true(s.configured && s.cluster_id != 0);
@@ -56,7 +35,7 @@ static void test_bootstrap_serves_writes(void **state)
 static void test_refusal_reaches_the_proposer(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 	world_propose(w, 0, "a", 5);
 	const struct node_completion c = world_wait(w, 0);
@@ -70,7 +49,7 @@ static void test_refusal_reaches_the_proposer(void **state)
 static void test_batch_is_answered_in_order(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	char name[32];
 	for (uint32_t i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "t%" PRIu32, i);
@@ -90,7 +69,7 @@ static void test_batch_is_answered_in_order(void **state)
 static void test_read_index_covers_writes(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	const raft_index a = world_create(w, 0, "a");
 	const struct node_reply_to r = { .queue = w->nodes[0].done, .slot = 3, .generation = 7 };
 	assert_true(node_ask_read(w->nodes[0].node, r));
@@ -104,13 +83,13 @@ static void test_time_never_goes_back(void **state)
 {
 	struct world *w = *state;
 	const uint64_t wall = world_wall_ms;
-	start_leader(w);
+	world_start_leader(w);
 	struct slab *first = slab_ref(world_topic_entry("a"));
 	world_propose_entry(w, 0, first, 1, 0, CMD_TOPIC_CREATE);
 	world_wait(w, 0);
 	world_stop(w, 0);
 	world_wall_ms = wall - 3600000;
-	start_leader(w);
+	world_start_leader(w);
 	struct slab *second = slab_ref(world_topic_entry("b"));
 	world_propose_entry(w, 0, second, 2, 0, CMD_TOPIC_CREATE);
 	world_wait(w, 0);
@@ -152,7 +131,7 @@ static void test_watcher_is_woken(void **state)
 static void test_stop_of_a_single_node(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	node_begin_stop(w->nodes[0].node);
 	assert_false(node_is_drained(w->nodes[0].node));
 	world_until(w, node_is_drained(w->nodes[0].node));
@@ -165,7 +144,7 @@ static void test_stop_of_a_single_node(void **state)
 static void test_term_is_checked_at_append(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	const raft_term term = node_term(w->nodes[0].node);
 	world_propose_entry(w, 0, world_topic_entry("old"), 1, term - 1, CMD_TOPIC_CREATE);
 	world_propose_entry(w, 0, world_topic_entry("now"), 2, term, CMD_TOPIC_CREATE);
@@ -181,7 +160,7 @@ static void test_gate_is_checked_at_append(void **state)
 {
 	struct world *w = *state;
 	w->nodes[0].options.max_entry_type = 32;
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_status(w, 0).registered);
 	assert_int_equal(world_status(w, 0).cluster_min_type, 32);
 	const raft_index last = world_status(w, 0).last_index;
@@ -197,7 +176,7 @@ static void test_gate_is_checked_at_append(void **state)
 static void test_gate_counts_every_servers_row(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_status(w, 0).registered);
 	assert_int_equal(world_status(w, 0).cluster_min_type, fsm_max_known_type());
 	const struct member m = { .id = STR_LIT("old"),
@@ -242,7 +221,7 @@ static void test_tags_follow_the_options(void **state)
 	w->nodes[0].options.tags_json = "{\"zone\":\"z\",\"rack\":\"r1\"}";
 	w->nodes[0].options.own_partitions = false;
 	w->nodes[0].options.member_heartbeat_ms = 500;
-	start_leader(w);
+	world_start_leader(w);
 	struct fsm_member m;
 	world_until(w, world_member(w, 0, "n1", &m) && !m.placeable);
 	assert_non_null(strstr(m.tags.p, "\"rack\":\"r1\""));
@@ -251,13 +230,13 @@ static void test_tags_follow_the_options(void **state)
 	assert_true(world_status(w, 0).last_index <= settled + 5); /* heartbeats only */
 	world_stop(w, 0);
 	w->nodes[0].options.tags_json = NULL;
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_member(w, 0, "n1", &m) && str_is(m.tags, "{}"));
 	assert_false(m.offers);
 	for (int on = 1; on >= 0; on--) {
 		world_stop(w, 0);
 		w->nodes[0].options.own_partitions = on;
-		start_leader(w);
+		world_start_leader(w);
 		world_until(w, world_member(w, 0, "n1", &m) && m.offers == on);
 		assert_int_equal(m.placeable, on);
 	}
@@ -273,7 +252,7 @@ static void test_tags_follow_the_options(void **state)
 	assert_int_equal(world_wait(w, 0).code, 0);
 	w->nodes[0].options.own_partitions = true;
 	world_stop(w, 0);
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_member(w, 0, "n1", &m) && m.offers);
 	assert_false(m.placeable);
 	const raft_index reported = world_status(w, 0).last_index;
@@ -298,7 +277,7 @@ static void limit_file_size(rlim_t bytes)
 static void test_failed_log_write_stops_the_node(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 	world_propose(w, 0, "b", 2);
 	limit_file_size(16);
@@ -318,7 +297,7 @@ static void test_failed_log_write_stops_the_node(void **state)
 	assert_false(node_is_caught_up(w->nodes[0].node, why, sizeof(why)));
 	assert_non_null(strstr(why, "stopped"));
 	world_stop(w, 0);
-	start_leader(w);
+	world_start_leader(w);
 	assert_true(world_has_topic(w, 0, "a"));
 	world_create(w, 0, "d");
 }
@@ -327,7 +306,7 @@ static void test_failed_log_write_stops_the_node(void **state)
 static void test_failed_apply_is_retried(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "a");
 	world_propose(w, 0, "b", 2);
 	const uint64_t until = world_mono_ms + 3000;
@@ -355,7 +334,7 @@ static void test_failed_apply_is_retried(void **state)
 static void test_commits_are_spaced_under_an_old_reader(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_status(w, 0).registered);
 	struct node *n = w->nodes[0].node;
 	struct fsm_reader reader;
@@ -385,7 +364,7 @@ static void test_commits_are_spaced_under_an_old_reader(void **state)
 static void test_failed_apply_stops_after_30_s(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	const raft_index applied = world_create(w, 0, "a");
 	world_propose(w, 0, "b", 2);
 	const uint64_t begin = world_mono_ms;
@@ -406,7 +385,7 @@ static void test_failed_apply_stops_after_30_s(void **state)
 	assert_true(c.slot == 2 && c.code == ERR_CLOSED);
 	assert_false(node_is_leader(w->nodes[0].node));
 	world_stop(w, 0);
-	start_leader(w);
+	world_start_leader(w);
 	world_create(w, 0, "c");
 	assert_true(world_has_topic(w, 0, "b"));
 }
@@ -416,7 +395,7 @@ static void test_failed_apply_stops_after_30_s(void **state)
 static void test_unknown_type_stops_the_node(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_status(w, 0).registered);
 	struct slab *s = world_topic_entry("x");
 	struct entry_view v;
@@ -449,7 +428,7 @@ static void test_unknown_type_stops_the_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup_one, world_teardown)
 		TEST(test_bootstrap_serves_writes),
 		TEST(test_refusal_reaches_the_proposer),
 		TEST(test_batch_is_answered_in_order),

@@ -7,25 +7,11 @@
 
 static int setup(void **state)
 {
-	struct world *w = mem_zalloc(sizeof(*w));
-	world_init(w, 1);
+	const int rc = world_setup_one(state);
+	struct world *w = *state;
 	w->nodes[0].options.segment_bytes = 2048;
 	w->nodes[0].options.snapshot_entries = 1u << 30;
-	*state = w;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	world_fini(*state);
-	mem_free(*state);
-	return 0;
-}
-
-static void start_leader(struct world *w)
-{
-	world_start(w, 0);
-	world_until(w, node_is_leader(w->nodes[0].node));
+	return rc;
 }
 
 static const char *in_dir(const struct world *w, const char *name)
@@ -43,7 +29,7 @@ static struct three take_three(struct world *w)
 {
 	struct three t;
 	static const char *const words[] = { "a", "b", "c" };
-	start_leader(w);
+	world_start_leader(w);
 	world_until(w, world_status(w, 0).registered);
 	for (int i = 0; i < 3; i++) {
 		snap_create(w, 0, words[i], 20);
@@ -101,7 +87,7 @@ static void test_taken_after_so_many_entries(void **state)
 	struct world *w = *state;
 	w->nodes[0].options.snapshot_entries = 30;
 	w->nodes[0].options.snapshot_interval_s = 2;
-	start_leader(w);
+	world_start_leader(w);
 	snap_create(w, 0, "a", 20);
 	world_run(w, 5000);
 	assert_int_equal(world_status(w, 0).snapshots.taken, 0);
@@ -146,7 +132,7 @@ static void test_failed_copy_is_counted_and_made_again(void **state)
 	const raft_index before = world_status(w, 0).snapshot_index;
 	assert_true(before > 0);
 	stop_untrusted(w);
-	start_leader(w);
+	world_start_leader(w);
 	expect_all(w);
 	snap_expect_topics(w, 0, "e1", 0);
 	assert_true(world_has_topic(w, 0, "e1"));
@@ -293,12 +279,12 @@ static void test_F18_gap_before_the_log_is_refused(void **state)
 	snap_copy_tree(kept, w->nodes[0].dir);
 	assert_int_equal(unlink(t.newest), 0);
 	assert_int_equal(unlink(t.older), 0);
-	start_leader(w);
+	world_start_leader(w);
 	expect_all(w);
 	world_run(w, 1000);
 	assert_int_equal(snap_count(in_dir(w, "snapshots"), ""), 1);
 	stop_untrusted(w);
-	start_leader(w);
+	world_start_leader(w);
 	expect_all(w);
 	world_remove_tree(kept);
 }
@@ -315,7 +301,7 @@ static void test_snapshots_that_do_not_fit_are_refused(void **state)
 	assert_int_equal(rename(in_dir(w, "node"), in_dir(w, "away")), 0);
 	expect_refusal(w, ERR_CORRUPT, "no file `node`");
 	assert_int_equal(rename(in_dir(w, "away"), in_dir(w, "node")), 0);
-	start_leader(w);
+	world_start_leader(w);
 	expect_all(w);
 }
 
@@ -324,7 +310,7 @@ static void test_snapshots_that_do_not_fit_are_refused(void **state)
 /* What the child of a crash test does until its disk ends it: a snapshot, and what follows from it. */
 static void run_snapshot(struct world *w, unsigned at)
 {
-	start_leader(w);
+	world_start_leader(w);
 	snap_create(w, 0, "d", 5);
 	snap_arm(w->nodes[0].dir, at, 0);
 	(void)snap_ask(w, 0);
@@ -337,7 +323,7 @@ static void run_snapshot(struct world *w, unsigned at)
 static void test_F18_killed_while_taking(void **state)
 {
 	struct world *w = *state;
-	start_leader(w);
+	world_start_leader(w);
 	snap_create(w, 0, "a", 20);
 	snap_take(w, 0);
 	snap_create(w, 0, "b", 20);
@@ -360,7 +346,7 @@ static void test_F18_killed_while_taking(void **state)
 		more = WEXITSTATUS(status) == SNAP_CRASHED;
 		if (at % 2)
 			(void)unlink(in_dir(w, "fsm.mark"));
-		start_leader(w);
+		world_start_leader(w);
 		expect_all(w);
 		assert_int_equal(snap_count(in_dir(w, ""), "fsm.snapshot-"), 0);
 		world_create(w, 0, "more");
@@ -373,7 +359,7 @@ static void test_F18_killed_while_taking(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
 		TEST(test_taken_when_asked),
 		TEST(test_taken_after_so_many_entries),
 		TEST(test_failed_copy_is_counted_and_made_again),

@@ -310,24 +310,6 @@ static struct svc_request request_as(const char *user, enum svc_op op, enum svc_
 	return rq;
 }
 
-/* To its end, whatever it waits for. */
-static void run_all(const struct svc_request *rq)
-{
-	memset(&a, 0, sizeof(a));
-	svc_run(world.svc[0], rq, on_done, &a);
-	while (a.count == 0) {
-		if (world.read_count > 0)
-			answer_read(0, world.index);
-		else if (world.proposal_count > 0)
-			commit_one();
-		else if (pool_turn(world.pool))
-			turn();
-		else
-			break;
-	}
-	assert_int_equal(a.count, 1);
-}
-
 /* Each operation, and who may: nobody in between sees or does more than its grants say. */
 static void test_operations_ask_for_their_grants(void **state)
 {
@@ -398,7 +380,7 @@ static void test_operations_ask_for_their_grants(void **state)
 
 			rq.partition = rows[i].op == SVC_TOPIC_ASSIGNMENT ? 0 : -1;
 			rq.user = rows[i].op == SVC_USER_GET ? S("boss") : rq.user;
-			run_all(&rq);
+			run_to_end(&rq, &a);
 			if (a.status != rows[i].status[u])
 				fail_msg("row %zu, %s: %d %s", i, users[u], a.status, a.body);
 			if (a.status == 403)
@@ -423,12 +405,12 @@ static void test_lists_show_what_may_be_read(void **state)
 	add_user(CMD_USER_CREATE, "ann", "produce", "a2");
 	add_user(CMD_USER_CREATE, "eve", NULL, NULL);
 	rq = request_as("ann", SVC_TOPIC_LIST, SVC_GRANT_ANY, NULL, NULL);
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_null(strstr(a.body, "\"name\":\"a1\""));
 	assert_holds(&a, "\"name\":\"a2\"");
 	assert_holds(&a, "\"name\":\"b1\"");
 	rq = request_as("eve", SVC_TOPIC_LIST, SVC_GRANT_ANY, NULL, NULL);
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_string_equal(a.body, "{\"topics\":[],\"next_page_token\":\"\"}\n");
 }
 
@@ -441,25 +423,25 @@ static void test_forwarded_principals_are_judged_here(void **state)
 
 	(void)state;
 	svc_set_placer(NULL, NULL);
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_answer(&a, 401, "unauthenticated");
 	act_as(&rq, "nobody");
 	rq.principal.root = true;
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_answer(&a, 401, "unauthenticated");
 	add_user(CMD_USER_CREATE, "ann", NULL, NULL);
 	act_as(&rq, "ann");
 	rq.principal.root = true;
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_answer(&a, 403, "forbidden");
 	set_grant("ann", "create", "*");
 	act_as(&rq, "ann");
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_answer(&a, 201, "");
 	assert_holds(&a, "\"owner\":\"ann\"");
 	assert_true(bcrypt_make(S("new"), hash));
 	set_password("ann", hash);
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_answer(&a, 401, "unauthenticated");
 	/* and a refusal that hangs on the state was confirmed */
 	memset(&a, 0, sizeof(a));
@@ -493,7 +475,7 @@ static void test_changed_topic_is_authorised_anew(void **state)
 	answer_read(0, world.index);
 	assert_answer(&a, 403, "forbidden");
 	rq = request_as("bob", SVC_TOPIC_GET, SVC_GRANT_READ, "a", NULL);
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_answer(&a, 200, "");
 }
 
@@ -504,7 +486,7 @@ static void test_auth_off_asks_nobody(void **state)
 
 	(void)state;
 	rq.grant = SVC_GRANT_ADMIN;
-	run_all(&rq);
+	run_to_end(&rq, &a);
 	assert_answer(&a, 200, "");
 	assert_string_equal(a.body, "[]\n");
 }

@@ -16,18 +16,7 @@ static void run_as(const char *user, enum svc_op op, const char *target, const c
 		act_as(&rq, user);
 	if (target)
 		rq.user = str_of(target);
-	memset(&a, 0, sizeof(a));
-	svc_run(world.svc[0], &rq, on_done, &a);
-	while (a.count == 0) {
-		if (world.read_count > 0)
-			answer_read(0, world.index);
-		else if (world.proposal_count > 0)
-			commit_one();
-		else if (pool_turn(world.pool))
-			turn();
-		else
-			fail_msg("it waits for nothing");
-	}
+	run_to_end(&rq, &a);
 }
 
 static const char *stored(const char *name)

@@ -62,19 +62,12 @@ static int json_array(lua_State *L)
 	return 1;
 }
 
-static int json_is_array(lua_State *L)
-{
-	lua_pushboolean(L, sandbox_is_array(L, 1));
-	return 1;
-}
-
 int cli_open_json(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
 		{ "decode", json_decode },
 		{ "encode", json_encode },
 		{ "array", json_array },
-		{ "is_array", json_is_array },
 		{ NULL, NULL },
 	};
 	luaL_newlib(L, functions);

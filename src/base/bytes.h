@@ -29,6 +29,14 @@ static inline bool str_is(struct str a, const char *z)
 {
 	return str_eq(a, str_of(z));
 }
+static inline bool str_is_among(struct str s, const struct str *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(all[i], s))
+			return true;
+	}
+	return false;
+}
 int str_cmp(struct str a, struct str b); /* byte order, shorter first */
 bool str_starts(struct str s, struct str prefix);
 

@@ -141,15 +141,6 @@ static void end_try(void *arg, struct sandbox *sb)
 	run->view->sb = NULL;
 }
 
-static bool is_avoided(const struct place_question *q, struct str id)
-{
-	for (size_t i = 0; i < q->avoid_count; i++) {
-		if (str_eq(q->avoid[i], id))
-			return true;
-	}
-	return false;
-}
-
 /* What policies.md promises whatever a policy returns: targets are alive, placeable and not draining. */
 static void drop_unsafe(const struct place_run *run)
 {
@@ -160,7 +151,7 @@ static void drop_unsafe(const struct place_run *run)
 			continue;
 		static const struct place_refusal again = { "refused_before", "was refused a moment ago" };
 		const struct place_refusal *why = place_refusal(run->view->members, id);
-		if (!why && is_avoided(run->q, id))
+		if (!why && str_is_among(id, run->q->avoid, run->q->avoid_count))
 			why = &again;
 		if (!why) {
 			out->placed++;

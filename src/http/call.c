@@ -238,7 +238,6 @@ static bool prepare(struct http_call *c, struct svc_answer *a)
 		svc_fail_write(
 		    a, 503, "overloaded", "none", 0,
 		    "this node holds as much of requests and answers as it may; nothing was done, try again");
-		a->retry_after_s = 1;
 		return false;
 	}
 	return check_content_type(c, a) && check_fields(c, a) && check_params(c, query, a) && read_freshness(c, a) &&

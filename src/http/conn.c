@@ -264,7 +264,6 @@ static void refuse_overloaded(struct http_conn *c)
 
 	svc_fail_write(&a, 503, "overloaded", "none", 0,
 	               "the requests in hand hold as much memory as they may; nothing was done, try again");
-	a.retry_after_s = 1;
 	end_with(c, &a);
 	buf_fini(&a.body);
 	settle(c);

@@ -67,9 +67,7 @@ static void fail(struct http_call *c, const char *code, const char *outcome, con
 	struct svc_answer a = { 0 };
 
 	svc_fail_write(&a, 503, code, outcome, 0, "%s", text);
-	if (strcmp(outcome, "none") == 0)
-		a.retry_after_s = 1;
-	else
+	if (strcmp(outcome, "none") != 0)
 		svc_audit_lost(&c->rq, &a);
 	c->fwd.state = HTTP_FORWARD_NONE;
 	http_call_finish(c, &a);

@@ -53,6 +53,8 @@ void svc_fail_write(struct svc_answer *a, int status, const char *code, const ch
 	a->status = status;
 	a->code = code;
 	a->index = index;
+	if (status == 503 && strcmp(outcome, "none") == 0)
+		a->retry_after_s = 1; /* nothing happened, and it is a matter of time */
 	put_error(a, text, NULL, status >= 500 ? outcome : NULL, index);
 }
 
@@ -60,7 +62,6 @@ void svc_fail_not_leader(struct svc_answer *a)
 {
 	svc_fail_write(a, 503, "no_leader", "none", 0,
 	               "this node is not the leader and no other one is known; nothing was done, try again");
-	a->retry_after_s = 1;
 	a->not_leader = true;
 }
 

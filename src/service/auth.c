@@ -264,13 +264,11 @@ static void fail_throttled(struct svc *s, uint32_t retry_s, struct svc_answer *a
 static void fail_busy(struct svc_answer *a)
 {
 	svc_fail_write(a, 503, "overloaded", "none", 0, "too many logins wait to be verified; try again");
-	a->retry_after_s = 1;
 }
 
 static void fail_not_ready(struct svc_answer *a, const char *why)
 {
 	svc_fail_write(a, 503, "not_ready", "none", 0, "%s", why);
-	a->retry_after_s = 1;
 }
 
 static void note_failure(struct svc *s, const char *peer, const char *name)

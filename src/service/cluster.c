@@ -38,8 +38,6 @@ static PRINTF_LIKE(4, 5) void fail_503(struct svc_task *t, const char *code, con
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	svc_fail_write(&a, 503, code, outcome, 0, "%s", text);
-	if (strcmp(outcome, "none") == 0)
-		a.retry_after_s = 1;
 	end(t, &a);
 }
 
@@ -84,6 +82,32 @@ struct refusal {
 	char text[600];
 };
 
+/* Opens the answer of a dry run, up to its intents. */
+static void begin_dry_run(struct json_writer *w, bool would)
+{
+	json_begin_object(w);
+	json_field_bool(w, "dry_run", true);
+	json_field_bool(w, "would", would);
+	json_key(w, "intents");
+	json_begin_array(w);
+}
+
+/* `why`: what would refuse it; NULL: nothing. */
+static void end_dry_run(struct json_writer *w, const struct refusal *why)
+{
+	json_end_array(w);
+	json_key(w, "reasons");
+	json_begin_array(w);
+	if (why) {
+		json_begin_object(w);
+		json_field_cstr(w, "code", why->code);
+		json_field_cstr(w, "message", why->text);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_end_object(w);
+}
+
 static void answer_refusal(struct svc_task *t, const struct refusal *r)
 {
 	struct svc_answer a = { 0 };
@@ -94,41 +118,10 @@ static void answer_refusal(struct svc_task *t, const struct refusal *r)
 		end(t, &a);
 		return;
 	}
-	json_begin_object(&w);
-	json_field_bool(&w, "dry_run", true);
-	json_field_bool(&w, "would", false);
-	json_key(&w, "intents");
-	json_begin_array(&w);
-	json_end_array(&w);
-	json_key(&w, "reasons");
-	json_begin_array(&w);
-	json_begin_object(&w);
-	json_field_cstr(&w, "code", r->code);
-	json_field_cstr(&w, "message", r->text);
-	json_end_object(&w);
-	json_end_array(&w);
-	json_end_object(&w);
+	begin_dry_run(&w, false);
+	end_dry_run(&w, r);
 	svc_answer_json(&a, 200);
 	end(t, &a);
-}
-
-/* Opens an answer of a dry run that would succeed, up to its intents. */
-static void begin_would(struct json_writer *w)
-{
-	json_begin_object(w);
-	json_field_bool(w, "dry_run", true);
-	json_field_bool(w, "would", true);
-	json_key(w, "intents");
-	json_begin_array(w);
-}
-
-static void end_would(struct json_writer *w)
-{
-	json_end_array(w);
-	json_key(w, "reasons");
-	json_begin_array(w);
-	json_end_array(w);
-	json_end_object(w);
 }
 
 /* ---- servers: the answer ---- */
@@ -177,7 +170,7 @@ static void answer_would_change(struct svc_task *t)
 	struct svc_answer a = { 0 };
 	struct json_writer w = { .out = &a.body };
 
-	begin_would(&w);
+	begin_dry_run(&w, true);
 	if (c->changed) {
 		json_begin_object(&w);
 		json_field_cstr(&w, "op", c->kind == NODE_CHANGE_REMOVE ? "remove" : "set");
@@ -188,7 +181,7 @@ static void answer_would_change(struct svc_task *t)
 		}
 		json_end_object(&w);
 	}
-	end_would(&w);
+	end_dry_run(&w, NULL);
 	svc_answer_json(&a, 200);
 	end(t, &a);
 }
@@ -320,12 +313,12 @@ static void on_transferred(struct svc_task *t, enum svc_wake why)
 		return;
 	}
 	if (t->rq.dry_run) {
-		begin_would(&w);
+		begin_dry_run(&w, true);
 		json_begin_object(&w);
 		json_field_cstr(&w, "op", "transfer");
 		json_field_cstr(&w, "to", heir);
 		json_end_object(&w);
-		end_would(&w);
+		end_dry_run(&w, NULL);
 	} else {
 		json_begin_object(&w);
 		json_field_cstr(&w, "leader", heir);

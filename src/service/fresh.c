@@ -108,7 +108,6 @@ static void answer_barrier(struct svc_task *t, enum svc_wake why)
 	if (why != SVC_WAKE_REACHED) {
 		svc_fail_write(&a, 503, "behind", "none", 0, "this node did not apply everything committed within %d s",
 		               SVC_CONFIRM_MS / 1000);
-		a.retry_after_s = 1;
 		svc_task_answer(t, &a);
 		return;
 	}

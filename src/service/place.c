@@ -98,11 +98,7 @@ bool svc_place_ask(struct svc_task *t)
 
 static bool is_usable(const struct svc_write *w, struct str owner)
 {
-	for (size_t i = 0; i < w->avoid_count; i++) {
-		if (str_eq(w->avoid[i], owner))
-			return false;
-	}
-	return rule_member_id(owner);
+	return rule_member_id(owner) && !str_is_among(owner, w->avoid, w->avoid_count);
 }
 
 static void take_owners(struct svc_task *t, const struct svc_placement *p)
@@ -145,7 +141,6 @@ bool svc_place_take(struct svc_task *t, bool answered, struct svc_answer *a)
 	case SVC_PLACE_ALL_DRAINING:
 		svc_fail_write(a, 503, "no_receivers", "none", 0,
 		               "every live member is draining; nothing was done, take one back into service");
-		a->retry_after_s = 1;
 		go_on = false;
 		break;
 	}

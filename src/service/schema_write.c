@@ -183,7 +183,6 @@ bool svc_schema_take(struct svc_task *t, bool answered, struct svc_answer *a)
 	} else {
 		svc_fail_write(a, 503, "policy_failed", "none", 0, "schema: no policy judged it: %s; nothing was done",
 		               answered ? q->reason : "it did not answer in time");
-		a->retry_after_s = 1;
 	}
 	svc_schema_drop(t);
 	return ok;

@@ -140,7 +140,6 @@ static void fail_overloaded(struct svc *s, svc_done done, void *arg)
 	struct svc_answer a = begin_answer(s);
 
 	svc_fail_write(&a, 503, "overloaded", "none", 0, "too many requests wait on this node; try again");
-	a.retry_after_s = 1;
 	done(arg, &a);
 	end_answer(s, &a);
 }

@@ -198,7 +198,8 @@ void svc_wait_index(struct svc *s, raft_index index, uint32_t timeout_ms, svc_re
 /* Fills `a` with {"error", "code", "field"?}: the one place that writes an error's body. `field` may be NULL. */
 void svc_fail(struct svc_answer *a, int status, const char *code, const char *field, const char *fmt, ...)
     PRINTF_LIKE(5, 6);
-/* The same for a failed write: every 5xx has an outcome ("none" or "unknown"); index 0: left out. */
+/* The same for a failed write: every 5xx has an outcome ("none" or "unknown"), and a 503 with "none" a Retry-After;
+ * index 0: left out. */
 void svc_fail_write(struct svc_answer *a, int status, const char *code, const char *outcome, raft_index index,
                     const char *fmt, ...) PRINTF_LIKE(6, 7);
 

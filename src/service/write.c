@@ -44,8 +44,6 @@ static void write_fail(struct svc_task *t, int status, const char *code, const c
 	struct svc_answer a = { 0 };
 
 	svc_fail_write(&a, status, code, outcome, 0, "%s", text);
-	if (status == 503 && strcmp(outcome, "none") == 0)
-		a.retry_after_s = 1;
 	write_answer(t, &a);
 }
 
@@ -494,15 +492,6 @@ static const struct svc_want *refused_want(const struct svc_write *w, uint64_t c
 	return NULL;
 }
 
-static bool is_avoided(const struct svc_write *w, struct str owner)
-{
-	for (size_t i = 0; i < w->avoid_count; i++) {
-		if (str_eq(w->avoid[i], owner))
-			return true;
-	}
-	return false;
-}
-
 /* Once the placer is asked again without that owner; after that whatever is refused is left to the sweep. */
 static void retry_placement(struct svc_task *t, const struct svc_want *refused, int refusal)
 {
@@ -513,7 +502,7 @@ static void retry_placement(struct svc_task *t, const struct svc_want *refused, 
 		/* It has an owner: nothing is left to do for it. */
 		w->left_out[partition] = true;
 	} else {
-		if (w->avoid_count < TOPIC_PARTITIONS_MAX && !is_avoided(w, refused->owner))
+		if (w->avoid_count < TOPIC_PARTITIONS_MAX && !str_is_among(refused->owner, w->avoid, w->avoid_count))
 			w->avoid[w->avoid_count++] = refused->owner;
 		if (++w->place_tries > 1)
 			w->left_out[partition] = true;

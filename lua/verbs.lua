@@ -307,6 +307,38 @@ local function filter_options()
   return out
 end
 
+-- "orders/3" as topic and partition; the partition is nil for a topic alone.
+local function split_partition(text)
+  local topic, partition = text:match("^(.+)/(%d+)$")
+  return topic or text, partition
+end
+
+verb{
+  name = "confirm",
+  args = { "TOPIC[/P]" },
+  options = {
+    { name = "id", kind = "text", help = "the incarnation of the topic that is meant" },
+    { name = "member", kind = "text", help = "does this member still hold the partition?" },
+    { name = "attach-epoch", kind = "text", help = "the link of a child that is meant" },
+  },
+  about = "what the leader confirms to exist: nothing else is a reason to delete a copy",
+  example = "veena confirm orders/3 --member b7",
+  run = function(c, call)
+    local topic, partition = split_partition(call.args[1])
+    local target = "/v1/confirm/topics/" .. http.escape(topic) .. (partition and "/partitions/" .. partition or "")
+    local body, answer = c:call("GET", client.path(target, fields(call, { "id", "member", "attach-epoch" })))
+    answer_with(call, body, answer, function()
+      local what = partition and ("partition %s of %s"):format(partition, topic) or topic
+      print(("%s %s"):format(what, body.exists and "exists" or "does not exist"))
+      if partition and call.options.member then
+        local as = body.as ~= json.null and (" (%s)"):format(body.as) or ""
+        print(("%s %s%s"):format(call.options.member, body.holds and "must keep its copy" or "may delete its copy", as))
+      end
+      print("confirmed by the leader at index " .. body.index)
+    end)
+  end,
+}
+
 verb{
   name = "assignments",
   args = { "[TOPIC]" },

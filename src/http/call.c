@@ -273,7 +273,7 @@ static void go_on(struct http_call *c)
 		finish_failed(c, &a);
 		return;
 	}
-	if (c->match.route->flags & HTTP_WRITE && !c->forwarded && !node_is_leader(c->thread->server->node)) {
+	if (c->match.route->flags & (HTTP_WRITE | HTTP_LEADER) && !c->forwarded && !node_is_leader(c->thread->server->node)) {
 		http_forward_start(c);
 		return;
 	}
@@ -318,7 +318,7 @@ void http_call_start(struct http_call *c)
 	c->rq.strong = c->rq.has_max_age = c->rq.dry_run = false;
 	c->rq.page_token = c->rq.prefix = c->rq.owner = c->rq.target = c->rq.replica = c->rq.member = c->rq.state =
 	    c->rq.role = c->rq.tag_key = c->rq.tag_value = c->rq.label_key = c->rq.label_value = c->rq.child =
-		c->rq.id = c->rq.child_id = (struct str){ NULL, 0 };
+		c->rq.id = c->rq.child_id = c->rq.attach_epoch = (struct str){ NULL, 0 };
 	c->rq.version = -1;
 	c->rq.if_match = c->fields[HTTP_FIELD_IF_MATCH];
 	c->rq.if_none_match = c->fields[HTTP_FIELD_IF_NONE_MATCH];

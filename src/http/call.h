@@ -84,6 +84,8 @@ bool http_call_paging(struct http_call *c, struct svc_answer *a);
 bool http_read_topic(struct http_call *c, struct svc_answer *a);
 bool http_read_child(struct http_call *c, struct svc_answer *a);
 bool http_read_schema_version(struct http_call *c, struct svc_answer *a);
+bool http_read_confirm(struct http_call *c, struct svc_answer *a);
+bool http_read_confirm_partition(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_list(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_partition(struct http_call *c, struct svc_answer *a);
 bool http_read_assignment_list(struct http_call *c, struct svc_answer *a);

@@ -66,8 +66,11 @@ static void fail(struct http_call *c, const char *code, const char *outcome, con
 {
 	struct svc_answer a = { 0 };
 
-	svc_fail_write(&a, 503, code, outcome, 0, "%s", text);
-	if (strcmp(outcome, "none") != 0)
+	if (c->match.route->flags & HTTP_LEADER)
+		svc_fail_not_confirmed(&a, "no leader could be asked");
+	else
+		svc_fail_write(&a, 503, code, outcome, 0, "%s", text);
+	if (c->match.route->flags & HTTP_WRITE && strcmp(outcome, "none") != 0)
 		svc_audit_lost(&c->rq, &a);
 	c->fwd.state = HTTP_FORWARD_NONE;
 	http_call_finish(c, &a);
@@ -153,7 +156,11 @@ static void on_answer(void *arg, uint64_t id, struct slab *slab, const uint8_t *
 	c->fwd.answer = a;
 	c->fwd.state = HTTP_FORWARD_CATCHUP;
 	c->fwd.since_ns = clock_mono_ns();
-	svc_wait_index(t->svc, a.index, HTTP_CATCHUP_MS, on_caught_up, c);
+	/* What the leader confirmed says nothing of this replica: there is nothing to wait for. */
+	if (c->match.route->flags & HTTP_LEADER)
+		on_caught_up(c, true);
+	else
+		svc_wait_index(t->svc, a.index, HTTP_CATCHUP_MS, on_caught_up, c);
 }
 
 static bool send_call(struct http_uplink *u, struct http_call *c)

@@ -56,6 +56,20 @@ bool http_read_topic_partition(struct http_call *c, struct svc_answer *a)
 	       read_partition(partition, "partition", c, a);
 }
 
+bool http_read_confirm(struct http_call *c, struct svc_answer *a)
+{
+	c->rq.id = http_call_param(c, "id");
+	c->rq.attach_epoch = http_call_param(c, "attach_epoch");
+	return http_call_arg(c, 0, &c->rq.topic, a);
+}
+
+bool http_read_confirm_partition(struct http_call *c, struct svc_answer *a)
+{
+	c->rq.id = http_call_param(c, "id");
+	c->rq.member = http_call_param(c, "member");
+	return http_read_topic_partition(c, a);
+}
+
 bool http_read_topic_list(struct http_call *c, struct svc_answer *a)
 {
 	c->rq.prefix = http_call_param(c, "prefix");

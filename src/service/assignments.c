@@ -36,7 +36,7 @@ static struct str topic_id_of(struct str record)
 }
 
 /* `moving` and `owner_dead` may both be true: what needs a person comes first, and target_id shows the move anyway. */
-static const char *state_of(const struct fsm_owner *o, const struct fsm_members *members)
+const char *svc_assignment_state(const struct fsm_owner *o, const struct fsm_members *members)
 {
 	const struct fsm_member *m;
 
@@ -48,23 +48,29 @@ static const char *state_of(const struct fsm_owner *o, const struct fsm_members 
 	return o->target.len > 0 ? "moving" : "placed";
 }
 
-static void put_assignment(struct buf *out, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
-                           const char *state)
+void svc_put_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
+                        const char *state)
+{
+	json_begin_object(w);
+	json_field_str(w, "topic", topic);
+	json_field_str(w, "topic_id", id);
+	json_field_u64(w, "partition", p);
+	json_field_cstr(w, "state", state);
+	json_field_str(w, "owner_id", o->owner);
+	if (o->target.len > 0) {
+		json_field_str(w, "target_id", o->target);
+		json_field_u64(w, "move_id", o->move_id);
+	}
+	json_field_u64(w, "version", o->version);
+	json_end_object(w);
+}
+
+static void put_row(struct buf *out, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
+                    const char *state)
 {
 	struct json_writer w = { .out = out };
 
-	json_begin_object(&w);
-	json_field_str(&w, "topic", topic);
-	json_field_str(&w, "topic_id", id);
-	json_field_u64(&w, "partition", p);
-	json_field_cstr(&w, "state", state);
-	json_field_str(&w, "owner_id", o->owner);
-	if (o->target.len > 0) {
-		json_field_str(&w, "target_id", o->target);
-		json_field_u64(&w, "move_id", o->move_id);
-	}
-	json_field_u64(&w, "version", o->version);
-	json_end_object(&w);
+	svc_put_assignment(&w, topic, id, p, o, state);
 }
 
 int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
@@ -88,7 +94,7 @@ int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc
 		if (p > 0)
 			buf_putc(&a->body, ',');
 		fsm_topic_owner(&t, p, &o);
-		put_assignment(&a->body, t.name, id, p, &o, state_of(&o, members));
+		put_row(&a->body, t.name, id, p, &o, svc_assignment_state(&o, members));
 	}
 	buf_puts(&a->body, "]}");
 	svc_etag_record(a, a->body.len);
@@ -116,7 +122,7 @@ int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_
 		return 0;
 	}
 	fsm_topic_owner(&t, (uint32_t)rq->partition, &o);
-	put_assignment(&a->body, t.name, topic_id_of(t.record), (uint32_t)rq->partition, &o, state_of(&o, members));
+	put_row(&a->body, t.name, topic_id_of(t.record), (uint32_t)rq->partition, &o, svc_assignment_state(&o, members));
 	svc_etag_record(a, a->body.len);
 	svc_answer_json(a, 200);
 	return 0;
@@ -308,12 +314,12 @@ static int put_page(struct source *src, const struct svc_request *rq, const stru
 		seen++;
 		token[row_key(token, src->topic.name, p)] = '\0';
 		fsm_topic_owner(&src->topic, p, &o);
-		state = state_of(&o, members);
+		state = svc_assignment_state(&o, members);
 		if (!matches(rq, src, &o, state))
 			continue;
 		if (shown++ > 0)
 			buf_putc(&a->body, ',');
-		put_assignment(&a->body, src->topic.name, src->id, p, &o, state);
+		put_row(&a->body, src->topic.name, src->id, p, &o, state);
 	}
 	if (rc != 0 && rc != ERR_NOTFOUND)
 		return rc;

@@ -49,6 +49,11 @@ static void fail_behind(struct svc_task *t, raft_index want)
 {
 	struct svc_answer a = { 0 };
 
+	if (svc_is_confirm(t->rq.op)) {
+		svc_fail_not_confirmed(&a, "the leader did not apply everything committed in time");
+		svc_task_answer(t, &a);
+		return;
+	}
 	svc_fail(&a, 503, "behind", NULL,
 	         "this node has applied index %llu, not yet %llu; try again or ask another node",
 	         (unsigned long long)svc_applied_index(t->svc), (unsigned long long)want);
@@ -69,6 +74,8 @@ static void on_read_index(struct svc_task *t, enum svc_wake why)
 		return;
 	}
 	svc_read_answer(t->svc, &t->rq, &a);
+	if (svc_is_confirm(t->rq.op) && a.status >= 500)
+		svc_fail_not_confirmed(&a, "the leader could not read its state");
 	svc_task_answer(t, &a);
 }
 
@@ -82,7 +89,7 @@ void svc_read_at(struct svc *s, const struct svc_request *rq, svc_done done, voi
 	svc_task_wait_applied(t, rq->min_index, SVC_MIN_INDEX_MS);
 }
 
-/* ---- a confirmed index: strong reads and the barrier ---- */
+/* ---- a confirmed index: strong reads, the barrier, and what the leader is asked to confirm ---- */
 
 static void fail_unconfirmed(struct svc_task *t, int code)
 {
@@ -92,6 +99,11 @@ static void fail_unconfirmed(struct svc_task *t, int code)
 	                   : code == ERR_STOPPED ? "this node stopped applying; ask another node"
 	                                         : "no leader with a majority behind it confirmed the index; try again";
 
+	if (svc_is_confirm(t->rq.op)) {
+		svc_fail_not_confirmed(&a, text);
+		svc_task_answer(t, &a);
+		return;
+	}
 	if (t->rq.op == SVC_BARRIER)
 		svc_fail_write(&a, 503, word, "none", 0, "%s", text);
 	else

@@ -20,6 +20,8 @@ static const struct {
 	[SVC_TOPIC_ASSIGNMENTS] = { svc_topic_assignments, true },
 	[SVC_TOPIC_ASSIGNMENT] = { svc_topic_assignment, true },
 	[SVC_ASSIGNMENT_LIST] = { svc_assignment_list, true },
+	[SVC_CONFIRM_TOPIC] = { svc_confirm_topic, true },
+	[SVC_CONFIRM_PARTITION] = { svc_confirm_partition, true },
 	[SVC_MEMBER_LIST] = { svc_member_list, true },
 	[SVC_SERVER_LIST] = { svc_server_list, true },
 	[SVC_USER_LIST] = { svc_user_list, true },

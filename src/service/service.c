@@ -221,6 +221,8 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_LEADER_TRANSFER: svc_cluster_run(s, rq, done, arg); return;
 	case SVC_SNAPSHOT: svc_snapshot_run(s, rq, done, arg); return;
 	case SVC_BARRIER: svc_confirm(s, rq, done, arg); return;
+	case SVC_CONFIRM_TOPIC:
+	case SVC_CONFIRM_PARTITION: svc_confirm_run(s, rq, done, arg); return;
 	default: break;
 	}
 	/* Where nothing can be read, no majority is asked. */

@@ -39,6 +39,8 @@ enum svc_op {
 	SVC_TOPIC_ASSIGNMENTS,
 	SVC_TOPIC_ASSIGNMENT, /* one partition */
 	SVC_ASSIGNMENT_LIST,
+	SVC_CONFIRM_TOPIC,     /* does it still exist? Answered by the leader, or not at all */
+	SVC_CONFIRM_PARTITION, /* likewise: does a member still hold it? */
 	SVC_MEMBER_LIST,
 	SVC_SERVER_LIST,
 	SVC_SERVER_SET,
@@ -110,6 +112,7 @@ struct svc_request {
 	struct str tag_key, tag_value;     /* tag=k=v */
 	struct str label_key, label_value; /* label=k=v */
 	struct str id, child_id;           /* incarnations that the topic and the child must have */
+	struct str attach_epoch;           /* of its link to a parent: that it must still have */
 	raft_index min_index;              /* 0: none */
 	bool strong;                       /* a read: not before a read index begun after the request came */
 	bool has_max_age;
@@ -202,6 +205,9 @@ void svc_fail(struct svc_answer *a, int status, const char *code, const char *fi
  * index 0: left out. */
 void svc_fail_write(struct svc_answer *a, int status, const char *code, const char *outcome, raft_index index,
                     const char *fmt, ...) PRINTF_LIKE(6, 7);
+
+/* 503 to a question that only the leader answers: whoever asked keeps what it has. */
+void svc_fail_not_confirmed(struct svc_answer *a, const char *why);
 
 /* Time that one stage of a write took: what the http floor measures itself (forwarding, waiting for the own replica).
  */

@@ -174,6 +174,13 @@ bool svc_may_read_replica(struct svc *s, const struct svc_request *rq, struct sv
 void svc_read_at(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* for min_index */
 void svc_confirm(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* strong reads, the barrier */
 
+/* ---- confirm.c: questions only the leader answers ---- */
+
+bool svc_is_confirm(enum svc_op op);
+void svc_confirm_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
+int svc_confirm_topic(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_confirm_partition(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+
 /* Each fills `a` from what `txn` sees. Non-zero: ERR_* of the store. */
 int svc_topic_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_topic_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
@@ -199,6 +206,10 @@ void svc_answer_json(struct svc_answer *a, int status);
 void svc_fail_topic_missing(struct svc_answer *a);
 /* Record and what veena adds to it, without the last brace. */
 void svc_put_topic_open(struct buf *out, const struct fsm_topic *t);
+/* One word of api.md for how a partition is. */
+const char *svc_assignment_state(const struct fsm_owner *o, const struct fsm_members *members);
+void svc_put_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
+                        const char *state);
 /* The whole answer of a GET, and its tag. Non-zero: ERR_* of the store. */
 int svc_put_topic(struct svc *s, struct store_txn *txn, const struct fsm_topic *t, int64_t partition,
                   struct svc_answer *a);

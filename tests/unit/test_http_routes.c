@@ -23,7 +23,7 @@ static void test_routes_find_themselves(void **state)
 
 		assert_ptr_equal(find(http_routes[i].verb, http_routes[i].path, &m), &http_routes[i]);
 		const unsigned flags = http_routes[i].flags & ~(unsigned)HTTP_IF_MATCH;
-		assert_true(flags == HTTP_READ || flags == HTTP_WRITE || flags == HTTP_PLAIN);
+		assert_true(flags == HTTP_READ || flags == HTTP_WRITE || flags == HTTP_LEADER || flags == HTTP_PLAIN);
 		/* What changes something goes to the leader; a GET never does, and takes no condition for changes. */
 		if (http_routes[i].verb == HTTP_VERB_GET) {
 			assert_int_not_equal(flags, HTTP_WRITE);

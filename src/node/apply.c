@@ -132,6 +132,7 @@ static struct node_reports *make_reports(const struct node *n, const struct fsm_
 		struct node_report *row = &r->rows[r->count++];
 		memcpy(row->name, m->id.p, m->id.len);
 		row->name[m->id.len] = '\0';
+		snprintf(row->build, sizeof(row->build), STR_FMT, STR_ARG(m->build));
 		row->entry_types = m->entry_types ? m->entry_types : COMMAND_LEGACY_MAX;
 		row->row = !m->alive ? NODE_ROW_DEAD : m->draining ? NODE_ROW_DRAINING : NODE_ROW_ALIVE;
 		if (report_cmp(m->id, n->o.id) == 0) {

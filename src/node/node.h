@@ -15,6 +15,7 @@
 #include "base/pool.h"
 #include "base/queue.h"
 #include "base/wake.h"
+#include "model/commands.h"
 #include "net/peers.h"
 #include "raft/raft.h"
 
@@ -201,6 +202,16 @@ struct node_server_view {
 	bool never_votes;     /* it was started with --learner */
 };
 
+#define NODE_BUILD_MAX 64 /* bytes of a build text taken from a peer */
+#define NODE_BLOCKERS_MAX 8
+
+/* A server, or the member row of one, as the entry-type gate sees it. */
+struct node_blocker {
+	char id[RAFT_NAME_MAX + 1];
+	char build[NODE_BUILD_MAX + 1]; /* "" = not known */
+	uint32_t entry_types;           /* newest it is known to apply */
+};
+
 /* Snapshots, and images taken from a leader. */
 struct node_snapshots {
 	raft_index index;      /* of the newest whole file here; 0 = none */
@@ -234,6 +245,10 @@ struct node_status {
 	bool stopping;             /* node_begin_stop was called */
 	char stopped[256];         /* why it stopped applying or lost its disk; "" = it did not */
 	uint32_t cluster_min_type; /* newest entry type all servers and members report */
+	/* The servers and members that report fewer types than everybody before them by id: whoever holds a type back
+	 * first is among them. Cut at the end, the fewest types stay. */
+	struct node_blocker blockers[NODE_BLOCKERS_MAX];
+	size_t blocker_count;
 	struct raft_conf conf;
 	struct node_server_view servers[RAFT_SERVERS_MAX]; /* of conf.servers, in their order */
 	struct raft_peer_view peers[RAFT_SERVERS_MAX];
@@ -254,6 +269,19 @@ enum node_fault {
 	NODE_FAULT_ROW,    /* its member record is missing, dead or draining */
 };
 enum node_fault node_promotion_fault(const struct node_status *s, uint32_t at, uint64_t now_ms, char *why, size_t cap);
+
+/* Who holds an entry type back: the first by id that is not known to apply it. NULL: nobody, it may be proposed. */
+static inline const struct node_blocker *node_held_back_by(const struct node_status *s, unsigned type)
+{
+	for (size_t i = 0; type > COMMAND_LEGACY_MAX && i < s->blocker_count; i++) {
+		if (s->blockers[i].entry_types < type)
+			return &s->blockers[i];
+	}
+	return NULL;
+}
+/* Says so in the log, once a minute for each type; `falls_back`: an older entry is proposed in its place. Any thread.
+ */
+void node_note_held_back(struct node *n, unsigned type, const struct node_blocker *by, bool falls_back);
 
 /* Moves on each publication; a reader keeps its copy while this does not move. */
 uint64_t node_status_version(const struct node *n);

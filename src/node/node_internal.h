@@ -141,6 +141,7 @@ struct node_apply_batch {
 /* What the servers report, made by the apply thread whenever a member changed; the newest replaces an unread one. */
 struct node_report {
 	char name[RAFT_NAME_MAX + 1];
+	char build[NODE_BUILD_MAX + 1];
 	uint32_t entry_types;
 	enum node_row row;
 };
@@ -339,6 +340,8 @@ void node_register_drain(struct node *n); /* applied registrations */
 
 void node_gate_take_reports(struct node *n);
 void node_gate_recount(struct node *n);
+bool node_gate_lets(const struct node *n, unsigned type);       /* may an entry of this type be appended? */
+void node_gate_note_use(struct node *n, const struct entry *e); /* an entry that is in the log now */
 
 const struct node_report *node_gate_report(const struct node *n, const char *name); /* NULL: no row */
 
@@ -634,6 +637,10 @@ struct node {
 	struct node_join join;
 	struct node_reports *reports; /* NULL = none yet */
 	uint32_t cluster_min_type;
+	struct node_blocker blockers[NODE_BLOCKERS_MAX];
+	size_t blocker_count;
+	uint64_t types_used[4]; /* since start, a bit for each entry type: their first use was said */
+	_Atomic uint64_t held_back_ms[UINT8_MAX + 1]; /* by entry type: when it was last said; any thread */
 	struct wire_out wire;
 	struct arena scratch; /* of one frame */
 	struct entry_builder builder;

@@ -95,7 +95,7 @@ static int judge(const struct node *n, const struct node_proposal *p)
 		return ERR_NOT_LEADER;
 	if (p->term != 0 && p->term != n->view.term && !SIM_FAULT("append-under-old-term"))
 		return ERR_NOT_LEADER;
-	if (p->max_type > COMMAND_LEGACY_MAX && p->max_type > n->cluster_min_type)
+	if (!node_gate_lets(n, p->max_type))
 		return ERR_VERSION;
 	return 0;
 }
@@ -115,6 +115,8 @@ static void append(struct node *n, struct batch *b)
 			node_answer(&b->replies[i], rc, 0, 0);
 		else if (b->replies[i].queue)
 			pending_add(n, b->entries[i].index, &b->replies[i]);
+		if (rc == 0)
+			node_gate_note_use(n, &b->entries[i]);
 		entry_unref(&b->entries[i]);
 	}
 	b->count = 0;

@@ -15,8 +15,6 @@
 #include "base/clock.h"
 #include "model/rules.h"
 
-#define BUILD_MAX 64 /* bytes of a build text taken from a peer */
-
 /* ---- this server's own record ---- */
 
 static struct wire_register own_record(const struct node *n)
@@ -116,7 +114,7 @@ static const char *record_fault(const struct wire_register *r, struct err *e)
 		return "addr";
 	if (!rule_host_port(r->cluster_addr))
 		return "cluster_addr";
-	if (r->build.len > BUILD_MAX)
+	if (r->build.len > NODE_BUILD_MAX)
 		return "build";
 	return rules_check_labels(&r->tags, "tags", NULL, e) == 0 ? NULL : "tags";
 }
@@ -146,7 +144,7 @@ static struct slab *make_entry(struct node *n, const struct wire_register *r, un
 		                  .entry_types = r->entry_types };
 	entry_builder_clear(&n->builder);
 	entry_builder_add(&n->builder, CMD_MEMBER_JOIN, &m);
-	if (r->extra && n->cluster_min_type >= CMD_MEMBER_EXTRA) {
+	if (r->extra && node_gate_lets(n, CMD_MEMBER_EXTRA)) {
 		const struct member_extra x = {
 			.id = r->id, .kind = STR_LIT(MEMBER_KIND_SERVER), .placeable = r->placeable, .tags = r->tags
 		};

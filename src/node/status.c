@@ -43,6 +43,8 @@ static void fill(struct node *n, struct node_status *s)
 	s->stopping = atomic_load_explicit(&n->stop.asked, memory_order_relaxed);
 	memcpy(s->stopped, n->stopped, sizeof(s->stopped));
 	s->cluster_min_type = n->cluster_min_type;
+	memcpy(s->blockers, n->blockers, sizeof(s->blockers));
+	s->blocker_count = n->blocker_count;
 	s->conf = n->conf;
 	memset(s->peers, 0, sizeof(s->peers));
 	for (size_t i = 0; i < v->peer_count; i++)

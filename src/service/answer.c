@@ -58,6 +58,18 @@ void svc_fail_write(struct svc_answer *a, int status, const char *code, const ch
 	put_error(a, text, NULL, status >= 500 ? outcome : NULL, index);
 }
 
+void svc_fail_open(struct svc_answer *a, struct json_writer *w)
+{
+	a->body.len -= 2; /* the brace and the newline of put_error */
+	*w = (struct json_writer){ .out = &a->body, .comma = true };
+}
+
+void svc_fail_close(struct svc_answer *a, struct json_writer *w)
+{
+	json_end_object(w);
+	buf_putc(&a->body, '\n');
+}
+
 void svc_fail_not_leader(struct svc_answer *a)
 {
 	svc_fail_write(a, 503, "no_leader", "none", 0,

@@ -125,7 +125,7 @@ struct svc {
 	struct node_status status;
 	uint64_t status_version; /* of `status`, plus 1 */
 	struct prom_histogram stages[SVC_STAGE_END];
-	struct log_limit gate_log, login_log;
+	struct log_limit login_log;
 	const struct rights *rights; /* of the read at hand */
 	struct auth_known *known;    /* auth on: the users this thread knows */
 	struct {                     /* auth on, the first thread: the root user of a cluster without users */
@@ -265,6 +265,9 @@ void svc_seed_deadline(const struct svc *s, uint64_t *next_ms);
 
 void svc_audit(const struct svc_task *t, const struct svc_answer *a); /* of a write, before it is answered */
 
+/* Opens the body of an error for fields beside those that every error has, and closes it again. */
+void svc_fail_open(struct svc_answer *a, struct json_writer *w);
+void svc_fail_close(struct svc_answer *a, struct json_writer *w);
 void svc_fail_not_leader(struct svc_answer *a); /* nothing happened: it may go where the leader is */
 /* Status, code and sentence of an enum fsm_refusal. */
 void svc_fail_refusal(struct svc_answer *a, int refusal, const char *hint, raft_index index);

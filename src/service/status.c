@@ -64,31 +64,20 @@ static void put_policy_faults(struct json_writer *w)
 	json_end_array(w);
 }
 
-/* The oldest type that a member with this report does not know. */
-static uint32_t first_missing(uint32_t reported)
-{
-	uint32_t type = (reported ? reported : COMMAND_LEGACY_MAX) + 1;
-
-	while (type < COMMAND_MAX && !command_info(type))
-		type++;
-	return type;
-}
-
-/* Types above what every server and member knows, and who holds them back. */
-static void put_held_back(struct json_writer *w, const struct svc *s, const struct fsm_members *members,
-                          const struct node_status *st)
+/* Types that this release knows and does not propose yet, each with the first who holds it back. */
+static void put_held_back(struct json_writer *w, const struct svc *s, const struct node_status *st)
 {
 	json_key(w, "held_back");
 	json_begin_array(w);
-	for (size_t i = 0; i < members->count && st->cluster_min_type < s->shared->max_entry_type; i++) {
-		const struct fsm_member *m = &members->rows[i];
+	for (unsigned type = COMMAND_LEGACY_MAX + 1; type <= s->shared->max_entry_type; type++) {
+		const struct node_blocker *by = command_info(type) ? node_held_back_by(st, type) : NULL;
 
-		if (m->kind != FSM_KIND_SERVER || m->entry_types >= s->shared->max_entry_type || str_is(m->id, st->id))
+		if (!by)
 			continue;
 		json_begin_object(w);
-		json_field_u64(w, "type", first_missing(m->entry_types));
-		json_field_str(w, "by", m->id);
-		json_field_str(w, "build", m->build);
+		json_field_u64(w, "type", type);
+		json_field_cstr(w, "by", by->id);
+		json_field_cstr(w, "build", by->build);
 		json_end_object(w);
 	}
 	json_end_array(w);
@@ -190,7 +179,7 @@ int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_reques
 		return rc;
 	json_begin_object(&w);
 	put_raft(&w, s, st, a->index);
-	put_held_back(&w, s, members, st);
+	put_held_back(&w, s, st);
 	put_servers(&w, "voters", st, true);
 	put_servers(&w, "learners", st, false);
 	json_key(&w, "paused"); /* nothing can be paused yet */

@@ -212,8 +212,7 @@ const struct svc_write_kind svc_user_create_kind = {
 /* The type that releases the user's topics, unless a member does not know it yet: then they keep the name. */
 static enum command_type delete_type(struct svc_task *t)
 {
-	return svc_node_status(t->svc, NULL)->cluster_min_type >= CMD_USER_DELETE_RELEASE ? CMD_USER_DELETE_RELEASE
-	                                                                                  : CMD_USER_DELETE;
+	return svc_write_may_use(t, CMD_USER_DELETE_RELEASE) ? CMD_USER_DELETE_RELEASE : CMD_USER_DELETE;
 }
 
 static enum svc_verdict delete_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
@@ -255,11 +254,13 @@ static void warn_kept(struct svc_task *t)
 			buf_printf(&list, "%s" STR_FMT, list.len ? "," : "", STR_ARG(name));
 		after = (struct str){ arena_dup(&t->arena, name.p, name.len), name.len };
 	}
+	const struct node_blocker *by = node_held_back_by(svc_node_status(t->svc, NULL), CMD_USER_DELETE_RELEASE);
+
 	if (count > 0)
 		log_warn("audit.topics_kept",
 		         "msg=\"user deleted, but its topics still name it as owner\" user=" STR_FMT
-		         " topics=%s count=%zu cluster_min=%" PRIu32,
-		         STR_ARG(t->rq.user), buf_cstr(&list), count, svc_node_status(t->svc, NULL)->cluster_min_type);
+		         " topics=%s count=%zu held_back_by=%s",
+		         STR_ARG(t->rq.user), buf_cstr(&list), count, by ? by->id : "-");
 	buf_fini(&list);
 }
 

@@ -55,19 +55,26 @@ static void write_fail_not_leader(struct svc_task *t)
 	write_answer(t, &a);
 }
 
-static void write_fail_held_back(struct svc_task *t)
+static void fail_held_back(struct svc_task *t, unsigned type, struct svc_answer *a)
 {
-	struct svc_answer a = { 0 };
-	const struct node_status *st = svc_node_status(t->svc, NULL);
+	const struct node_blocker *by = node_held_back_by(svc_node_status(t->svc, NULL), type);
+	const struct command_info *info = command_info(type);
+	struct json_writer w;
 
-	if (log_allow(&t->svc->gate_log, 60000))
-		log_info("svc.held_back", "msg=\"not using a new raft entry type yet\" cluster_min=%" PRIu32,
-		         st->cluster_min_type);
-	svc_fail_write(&a, 412, "held_back", "none", 0,
-	               "a member of the cluster runs a release that knows entry types up to %" PRIu32
-	               "; this write needs a newer one, upgrade that member first",
-	               st->cluster_min_type);
-	write_answer(t, &a);
+	if (by)
+		node_note_held_back(t->svc->shared->node, type, by, false);
+	svc_fail_write(a, 412, "held_back", "none", 0,
+	               "this write needs the entry type %u (%s), and %s (build %s) knows types up to %" PRIu32
+	               "; upgrade that member first",
+	               type, info ? info->name : "unknown", by ? by->id : "a member",
+	               by && by->build[0] ? by->build : "unknown", by ? by->entry_types : 0);
+	svc_fail_open(a, &w);
+	json_key(&w, "members");
+	json_begin_array(&w);
+	if (by)
+		json_put_cstr(&w, by->id);
+	json_end_array(&w);
+	svc_fail_close(a, &w);
 }
 
 static void write_fail_store(struct svc_task *t, int rc)
@@ -77,6 +84,23 @@ static void write_fail_store(struct svc_task *t, int rc)
 }
 
 /* ---- for the kinds ---- */
+
+bool svc_write_may_use(struct svc_task *t, unsigned type)
+{
+	const struct node_blocker *by = node_held_back_by(svc_node_status(t->svc, NULL), type);
+
+	if (by)
+		node_note_held_back(t->svc->shared->node, type, by, true);
+	return !by;
+}
+
+enum svc_verdict svc_write_needs(struct svc_task *t, unsigned type, struct svc_answer *a)
+{
+	if (!node_held_back_by(svc_node_status(t->svc, NULL), type))
+		return SVC_VERDICT_OK;
+	fail_held_back(t, type, a);
+	return SVC_VERDICT_FAILED;
+}
 
 enum svc_verdict svc_write_judge(struct svc_task *t, struct store_txn *txn, unsigned type, const void *command,
                                  struct svc_answer *a, int *rc)
@@ -537,6 +561,19 @@ static void refused_at_apply(struct svc_task *t)
 	write_answer(t, &a);
 }
 
+/* An older server registered between check and append. Planned anew, the write may fall back to older entries. */
+static void held_back_at_append(struct svc_task *t)
+{
+	struct svc_answer a = { 0 };
+
+	if (t->write->changed_tries++ == 0) {
+		write_check(t);
+		return;
+	}
+	fail_held_back(t, t->write->max_type, &a);
+	write_answer(t, &a);
+}
+
 static size_t count_owners(const struct svc_write *w)
 {
 	size_t n = 0;
@@ -567,7 +604,7 @@ static void on_proposed(struct svc_task *t, enum svc_wake why)
 		write_fail(t, 503, "overloaded", "none",
 		           "too many writes wait on the leader; nothing was done, try again");
 	else if (code == ERR_VERSION)
-		write_fail_held_back(t);
+		held_back_at_append(t);
 	else if (code == ERR_STOPPED)
 		write_fail(t, 503, "stopped", "none", "this node stopped applying; nothing was done, ask another node");
 	else
@@ -589,7 +626,7 @@ static void write_propose(struct svc_task *t)
 
 	entry_builder_init(&b);
 	w->kind->build(t, &b);
-	p.max_type = b.max_type;
+	p.max_type = w->max_type = b.max_type;
 	rc = entry_builder_finish(&b, &h, &p.entry, &e);
 	entry_builder_fini(&b);
 	if (rc != 0) {

@@ -118,6 +118,7 @@ struct svc_write {
 	struct svc_hash hash;
 
 	raft_term term;       /* of the check */
+	unsigned max_type;    /* newest entry type proposed last */
 	raft_index confirmed; /* read index begun after the request came; 0: none yet */
 	bool is_confirmed;
 	unsigned changed_tries, place_tries;
@@ -163,6 +164,11 @@ void svc_hash_drop(struct svc_task *t);  /* what an unfinished write holds */
 
 /* ---- write.c, for the kinds ---- */
 
+/* May an entry of this type be proposed, which every server and server's member has to know? False: the log says who
+ * does not, and the kind plans older entries in its place. */
+bool svc_write_may_use(struct svc_task *t, unsigned type);
+/* The same for a write that has no older entries to fall back to: FAILED fills `a` with 412 held_back and who it is. */
+enum svc_verdict svc_write_needs(struct svc_task *t, unsigned type, struct svc_answer *a);
 /* Asks fsm_judge; a refusal fills `a`. */
 enum svc_verdict svc_write_judge(struct svc_task *t, struct store_txn *txn, unsigned type, const void *command,
                                  struct svc_answer *a, int *rc);

@@ -82,6 +82,7 @@ struct node {
 	struct svc_schema_question *questions[WORLD_QUEUE]; /* about schemas */
 	size_t question_count;
 	bool judge_refuses;
+	unsigned held_back_said;
 };
 
 static struct node world;
@@ -147,6 +148,23 @@ bool node_propose(struct node *n, const struct node_proposal *p)
 	assert_true(n->proposal_count < WORLD_QUEUE);
 	n->proposals[n->proposal_count++] = *p;
 	return true;
+}
+
+void node_note_held_back(struct node *n, unsigned type, const struct node_blocker *by, bool falls_back)
+{
+	n->held_back_said++;
+	log_info("gate.held_back", "type=%u held_back_by=%s falls_back=%s", type, by->id, falls_back ? "yes" : "no");
+}
+
+/* From here on some member "old" knows types up to this only. */
+static UNUSED void world_hold_back(uint32_t types)
+{
+	struct node_blocker *b = &world.status.blockers[0];
+
+	*b = (struct node_blocker){ .id = "old", .build = "0.1", .entry_types = types };
+	world.status.blocker_count = 1;
+	world.status.cluster_min_type = types;
+	world.version++;
 }
 
 struct node_change *node_change_new(void)

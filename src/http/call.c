@@ -273,7 +273,8 @@ static void go_on(struct http_call *c)
 		finish_failed(c, &a);
 		return;
 	}
-	if (c->match.route->flags & (HTTP_WRITE | HTTP_LEADER) && !c->forwarded && !node_is_leader(c->thread->server->node)) {
+	if (c->match.route->flags & (HTTP_WRITE | HTTP_LEADER) && !c->forwarded &&
+	    !node_is_leader(c->thread->server->node)) {
 		http_forward_start(c);
 		return;
 	}

@@ -34,7 +34,7 @@ enum http_route_flag {
 	HTTP_READ = 1,  /* answered from this replica: 503 not_ready without one, the reads' parameters and headers */
 	HTTP_WRITE = 2, /* runs on the leader: forwarded from elsewhere; every 5xx has an outcome */
 	HTTP_IF_MATCH = 8, /* takes If-Match */
-	HTTP_LEADER = 16, /* a read that only the leader answers: forwarded from elsewhere, else 503 not_confirmed */
+	HTTP_LEADER = 16,  /* a read that only the leader answers: forwarded from elsewhere, else 503 not_confirmed */
 	HTTP_PLAIN = 4,    /* neither: status, health, metrics, barrier */
 };
 

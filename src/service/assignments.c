@@ -122,7 +122,8 @@ int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_
 		return 0;
 	}
 	fsm_topic_owner(&t, (uint32_t)rq->partition, &o);
-	put_row(&a->body, t.name, topic_id_of(t.record), (uint32_t)rq->partition, &o, svc_assignment_state(&o, members));
+	put_row(&a->body, t.name, topic_id_of(t.record), (uint32_t)rq->partition, &o,
+	        svc_assignment_state(&o, members));
 	svc_etag_record(a, a->body.len);
 	svc_answer_json(a, 200);
 	return 0;

@@ -1,9 +1,9 @@
 /* What a broker asks before it deletes: is this gone for good?
  *
- * A copy that is deleted is lost, so the answer is a definite one, from the leader after a barrier, or a 503: never this
- * replica's guess, and never one that is missing somewhere. The leader asks a majority for a read index begun after the
- * question came, applies up to it, and reads its state anew. A follower passes the question on. Whatever is doubtful on
- * the way ends as not_confirmed, upon which the data is kept. */
+ * A copy that is deleted is lost, so the answer is a definite one, from the leader after a barrier, or a 503: never
+ * this replica's guess, and never one that is missing somewhere. The leader asks a majority for a read index begun
+ * after the question came, applies up to it, and reads its state anew. A follower passes the question on. Whatever is
+ * doubtful on the way ends as not_confirmed, upon which the data is kept. */
 #include <string.h>
 
 #include "fsm/members.h"

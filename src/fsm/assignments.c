@@ -27,6 +27,8 @@ int fsm_partition_assign(struct apply *a, const void *command)
 		before = empty_place(c->topic, c->partition);
 		rc = 0;
 	}
+	if (rc == 0 && before.set.count > 0)
+		rc = FSM_REPLICATED;
 	if (rc || is_judging(a))
 		return rc;
 	struct place now = before;
@@ -35,7 +37,15 @@ int fsm_partition_assign(struct apply *a, const void *command)
 	return place_store(a, &before, &now);
 }
 
-static int judge_placeable_owner(struct apply *a, struct str owner)
+/* One owner alone is no placement for a topic whose partitions have copies. */
+static int judge_single(struct apply *a, struct str topic)
+{
+	struct topic_extra extra;
+	int rc = topic_extra_load(a, topic, &extra);
+	return rc ? rc : extra.replicas > 1 ? FSM_REPLICATED : 0;
+}
+
+int judge_placeable_owner(struct apply *a, struct str owner)
 {
 	if (!rule_member_id(owner))
 		return FSM_INVALID;
@@ -64,6 +74,8 @@ int fsm_partition_place(struct apply *a, const void *command)
 		rc = place_load(a, c->topic, c->partition, &row);
 		rc = rc == 0 ? FSM_PARTITION_ASSIGNED : rc == ERR_NOTFOUND ? 0 : rc;
 	}
+	if (rc == 0)
+		rc = judge_single(a, c->topic);
 	if (rc || is_judging(a))
 		return rc;
 	const struct place before = empty_place(c->topic, c->partition);
@@ -94,6 +106,8 @@ int fsm_partition_prune(struct apply *a, const void *command)
 static int set_target(struct apply *a, const struct place *row, struct str target)
 {
 	struct place now = *row;
+	if (row->set.count > 0)
+		return FSM_REPLICATED;
 	if (is_judging(a) || str_eq(row->target, target))
 		return 0;
 	now.target = target;

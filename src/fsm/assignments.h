@@ -21,6 +21,7 @@ MUST_CHECK int fsm_get_assignment_record(struct store_txn *txn, struct str topic
 enum fsm_role {
 	FSM_ROLE_OWNER = 1,
 	FSM_ROLE_TARGET = 2,
+	FSM_ROLE_REPLICA = 4, /* it has a copy of a replicated partition; its leader too, beside FSM_ROLE_OWNER */
 };
 
 /* A partition and what it is to somebody. */
@@ -50,5 +51,25 @@ void fsm_place_close(struct fsm_place_iter *it); /* accepts a zeroed one; before
 MUST_CHECK int fsm_count_moves(struct store_txn *txn, uint64_t *out);       /* constant time */
 MUST_CHECK int fsm_count_assignments(struct store_txn *txn, uint64_t *out); /* constant time; rows, orphans too */
 MUST_CHECK int fsm_count_orphans(struct store_txn *txn, uint64_t *out);     /* constant time; rows of no partition */
+
+/* ---- copies ---- */
+
+#define FSM_REPLICAS_MAX 16 /* copies of one partition */
+
+struct fsm_replica {
+	struct str id;
+	bool in_sync;
+	struct str replaces; /* member whose copy goes as soon as this one is in sync; "" = none */
+};
+/* Of a replicated partition. The leader comes first; without one, the others in the order they came. */
+struct fsm_replicas {
+	uint64_t epoch; /* of its leader, from 1; never goes back */
+	size_t count;   /* 0 = the partition is not replicated */
+	struct fsm_replica items[FSM_REPLICAS_MAX];
+};
+/* Never ERR_NOTFOUND: `count` 0 says that there are none. ERR_CORRUPT, ERR_IO. */
+MUST_CHECK int fsm_get_replicas(struct store_txn *txn, struct str topic, uint32_t partition, struct fsm_replicas *out);
+/* NULL: it has no copy. */
+const struct fsm_replica *fsm_replicas_find(const struct fsm_replicas *r, struct str id);
 
 #endif /* FSM_ASSIGNMENTS_H */

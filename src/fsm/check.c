@@ -77,7 +77,8 @@ static int check_slots(struct check *c, const struct topic_state *t)
 		int rc = place_load(&c->reader, t->rec.name, p, &row);
 		if (rc && rc != ERR_NOTFOUND)
 			return failed(c, rc);
-		if (!str_eq(s->owner, row.owner) || !str_eq(s->target, row.target))
+		if (!str_eq(s->owner, row.owner) || !str_eq(s->target, row.target) ||
+		    s->leaderless != (row.owner.len == 0 && row.set.count > 0))
 			return wrong(c, STORE_X_TOPIC, t->rec.name, "a slot says otherwise than its row");
 		if ((s->target.len > 0) != (s->move_id > 0) || s->version == 0 || s->move_id > s->version)
 			return wrong(c, STORE_X_TOPIC, t->rec.name, "a slot's version and move do not fit");
@@ -91,7 +92,9 @@ static int check_packed(struct check *c, const struct topic_state *t, struct str
 	int rc = topic_extra_load(&c->reader, t->rec.name, &extra);
 	if (rc)
 		return failed(c, rc);
-	c->expected[STORE_X_LABELS] += extra.labels.count > 0;
+	c->expected[STORE_X_LABELS] += !topic_extra_is_default(&extra);
+	if (t->packed.replicated != (extra.replicas > 1))
+		return wrong(c, STORE_X_TOPIC, t->rec.name, "replicated or not, other than the topic's settings say");
 	buf_clear(&c->scratch);
 	fsm_put_topic_tail(&t->rec, &extra, &c->scratch);
 	if (!str_eq(t->packed.tail, (struct str){ (const char *)c->scratch.data, c->scratch.len }))
@@ -140,10 +143,45 @@ static int check_topic(struct check *c, struct str key, struct str value)
 static int expect_held(struct check *c, const struct place *row, struct str member)
 {
 	uint8_t at[STORE_KEY_MAX];
-	const char roles = (char)((str_eq(row->owner, member) ? FSM_ROLE_OWNER : 0) |
-	                          (str_eq(row->target, member) ? FSM_ROLE_TARGET : 0));
+	const char roles = (char)place_roles(row, member);
 	return expect(c, STORE_X_BY_MEMBER, key_held(at, member, row->topic, row->partition),
 	              &(struct str){ &roles, 1 });
+}
+
+static int expect_copies(struct check *c, const struct place *row)
+{
+	int rc = 0;
+	for (size_t i = 0; i < row->set.count && rc == 0; i++)
+		if (!str_eq(row->set.items[i].id, row->owner))
+			rc = expect_held(c, row, row->set.items[i].id);
+	return rc;
+}
+
+/* Of a partition with a leader the rest is checked with its row of `assignments`. */
+static int check_replicas(struct check *c, struct str key, struct str value)
+{
+	struct packed packed;
+	struct place row;
+	struct str topic;
+	uint32_t partition;
+	(void)value;
+	if (!key_place_parse(key, &topic, &partition))
+		return wrong(c, STORE_X_REPLICAS, key, "not a partition's key");
+	int rc = packed_load(&c->reader, topic, &packed);
+	if (rc == 0)
+		rc = place_load(&c->reader, topic, partition, &row);
+	if (rc)
+		return rc == ERR_NOTFOUND ? wrong(c, STORE_X_REPLICAS, key, "no such topic") : failed(c, rc);
+	if (!packed.replicated || partition >= packed.count || row.set.epoch == 0)
+		return wrong(c, STORE_X_REPLICAS, key, "copies of a partition that has none");
+	if (row.owner.len && !str_eq(row.set.items[0].id, row.owner))
+		return wrong(c, STORE_X_REPLICAS, key, "the leader does not come first");
+	for (size_t i = 0; i < row.set.count; i++)
+		for (size_t k = 0; k < i; k++)
+			if (str_eq(row.set.items[i].id, row.set.items[k].id))
+				return wrong(c, STORE_X_REPLICAS, key, "two copies on one member");
+	c->expected[STORE_X_REPLICAS]++;
+	return row.owner.len ? 0 : expect_copies(c, &row);
 }
 
 static int check_assignment(struct check *c, struct str key, struct str value)
@@ -162,6 +200,8 @@ static int check_assignment(struct check *c, struct str key, struct str value)
 	rc = expect_held(c, &row, row.owner);
 	if (rc == 0 && row.target.len && !str_eq(row.target, row.owner))
 		rc = expect_held(c, &row, row.target);
+	if (rc == 0)
+		rc = expect_copies(c, &row);
 	if (rc == 0 && row.target.len)
 		rc = expect(c, STORE_X_MOVE, key_place(at, topic, row.partition), &row.target);
 	if (rc)
@@ -190,6 +230,8 @@ static int count_held(struct check *c, struct str member, struct fsm_member_coun
 		out->owned += (p.roles & FSM_ROLE_OWNER) != 0;
 		out->coming += (p.roles & FSM_ROLE_TARGET) != 0;
 		out->leaving += (p.roles & FSM_ROLE_OWNER) && row.target.len;
+		out->leads += (p.roles & FSM_ROLE_OWNER) && row.set.count > 0;
+		out->follows += (p.roles & FSM_ROLE_REPLICA) && !(p.roles & FSM_ROLE_OWNER);
 	}
 	fsm_place_close(&it);
 	return rc == ERR_NOTFOUND ? 0 : rc;
@@ -279,8 +321,9 @@ static int check_schema(struct check *c, struct str key, struct str value)
 /* Each derived row was asked for by a record, and no row more. */
 static int check_row_counts(struct check *c)
 {
-	static const enum store_db derived[] = { STORE_X_TOPIC, STORE_X_FOLD,     STORE_X_BY_MEMBER, STORE_X_BY_USER,
-		                                 STORE_X_MOVE,  STORE_X_UNPLACED, STORE_X_ORPHAN,    STORE_X_LABELS };
+	static const enum store_db derived[] = { STORE_X_TOPIC,   STORE_X_FOLD,   STORE_X_BY_MEMBER,
+		                                 STORE_X_BY_USER, STORE_X_MOVE,   STORE_X_UNPLACED,
+		                                 STORE_X_ORPHAN,  STORE_X_LABELS, STORE_X_REPLICAS };
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		uint64_t n;
 		int rc = store_count(c->txn, derived[i], &n);
@@ -324,6 +367,8 @@ int fsm_check(struct store_txn *txn, struct err *e)
 	int rc = for_each(&c, STORE_TOPICS, check_topic);
 	if (rc == 0)
 		rc = for_each(&c, STORE_ASSIGNMENTS, check_assignment);
+	if (rc == 0)
+		rc = for_each(&c, STORE_X_REPLICAS, check_replicas);
 	if (rc == 0)
 		rc = for_each(&c, STORE_MEMBERS, check_member);
 	if (rc == 0)

@@ -53,6 +53,11 @@
 	X(PARTITION_ASSIGNED, 42, "partition_assigned") /* benign: somebody was quicker */                             \
 	X(ASSIGNMENT_LIVE, 43, "assignment_live")       /* benign: not an orphan */                                    \
 	X(MOVE_CHANGED, 44, "move_changed")             /* owner or target is not the expected one */                  \
+	X(STALE_EPOCH, 45, "stale_epoch")               /* another leader epoch than the expected one */               \
+	X(REPLICATED, 46, "replicated")                 /* of a partition with copies, which this cannot handle */     \
+	X(NOT_REPLICATED, 47, "not_replicated")         /* of a partition with one owner */                            \
+	X(NOT_IN_SYNC, 48, "not_in_sync")               /* no replica, or not one that has everything acknowledged */  \
+	X(LAST_IN_SYNC, 49, "last_in_sync")             /* the leader, or the last copy in sync: it stays */           \
 	X(MEMBER_NOT_FOUND, 50, "member_not_found")                                                                    \
 	X(MEMBER_REMOVED, 51, "member_removed")   /* a tombstone stands for this id */                                 \
 	X(HEARTBEAT_NEWER, 52, "heartbeat_newer") /* benign: it was heard meanwhile */                                 \

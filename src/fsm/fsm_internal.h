@@ -86,6 +86,7 @@ fsm_command_fn fsm_child_attach, fsm_child_detach, fsm_child_attach_if, fsm_chil
 fsm_command_fn fsm_user_create, fsm_user_seed_root, fsm_user_update, fsm_user_set_password, fsm_user_set_grants;
 fsm_command_fn fsm_user_delete, fsm_user_delete_release;
 fsm_command_fn fsm_partition_assign, fsm_partition_place, fsm_partition_prune;
+fsm_command_fn fsm_topic_replicas, fsm_replicas_place, fsm_leader_change, fsm_in_sync_change, fsm_replicas_change;
 fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
 fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_member_dead_if, fsm_member_draining;
 fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra, fsm_member_cordon;
@@ -136,9 +137,11 @@ struct slot {
 	struct str target; /* "" = no move */
 	raft_index version;
 	raft_index move_id;
+	bool leaderless; /* no owner, but copies */
 };
 
 struct packed {
+	bool replicated;
 	raft_index changed_index;
 	raft_index owners_index;
 	uint32_t schema_version;
@@ -150,7 +153,7 @@ struct packed {
 MUST_CHECK bool packed_decode(struct str bytes, struct arena *a, struct packed *out);
 /* Canonical: equal contents, equal bytes. */
 void packed_encode(const struct packed *p, struct buf *out);
-uint32_t packed_unplaced(const struct packed *p); /* how many slots have no owner */
+uint32_t packed_unplaced(const struct packed *p); /* how many slots have neither owner nor copies */
 /* What a reader wants of it; name and record are the caller's to fill. */
 MUST_CHECK bool packed_read_topic(struct str bytes, struct fsm_topic *out);
 
@@ -175,7 +178,9 @@ MUST_CHECK int packed_load(struct apply *a, struct str name, struct packed *out)
 
 /* ---- labels.c ---- */
 
-MUST_CHECK int topic_extra_load(struct apply *a, struct str name, struct topic_extra *out); /* nothing when absent */
+MUST_CHECK int topic_extra_load(struct apply *a, struct str name, struct topic_extra *out); /* defaults when absent */
+bool topic_extra_is_default(const struct topic_extra *x);
+MUST_CHECK int topic_extra_store(struct apply *a, struct str name, const struct topic_extra *x);
 
 /* ---- fanout.c ---- */
 
@@ -214,10 +219,24 @@ struct place {
 	struct str topic;
 	uint32_t partition;
 	struct str owner, target; /* owner "": no row */
+	struct fsm_replicas set;  /* copies; the owner leads them */
 };
 MUST_CHECK int place_load(struct apply *a, struct str topic, int64_t partition, struct place *out); /* ERR_NOTFOUND */
+uint8_t place_roles(const struct place *p, struct str member); /* bits of enum fsm_role */
 /* The row becomes `now` (owner "": goes). */
 MUST_CHECK int place_store(struct apply *a, const struct place *before, const struct place *now);
+
+/* May a partition be given to this member? assignments.c */
+MUST_CHECK int judge_placeable_owner(struct apply *a, struct str owner);
+
+/* ---- replicas.c ---- */
+
+/* Into the arena. */
+MUST_CHECK int replicas_load(struct apply *a, struct str topic, uint32_t partition, struct fsm_replicas *out);
+MUST_CHECK int replicas_save(struct apply *a, const struct place *before, const struct place *now);
+bool replicas_equal(const struct fsm_replicas *x, const struct fsm_replicas *y);
+/* Copies that nobody leads have no row in `assignments`: theirs go here. */
+MUST_CHECK int replicas_clear_topic(struct apply *a, struct str topic);
 
 /* ---- x_member ---- */
 

@@ -1,17 +1,18 @@
-/* Labels of topics: type 65. A row of x_labels holds what a topic has beyond Narad's record, as JSON; a topic without
- * labels has none. What readers see of it is the tail in x_topic. */
+/* Labels of topics: type 65. A row of x_labels holds what a topic has beyond Narad's record, as JSON; a topic that has
+ * only the defaults has none. What readers see of it is the tail in x_topic. */
 #include "fsm/fsm_internal.h"
 #include "model/rules.h"
 
 static int get_extra(struct store_txn *txn, struct str name, struct arena *arena, struct topic_extra *out)
 {
 	struct str row;
-	*out = (struct topic_extra){ 0 };
+	*out = TOPIC_EXTRA_DEFAULT;
 	int rc = store_get(txn, STORE_X_LABELS, name, &row);
 	if (rc)
 		return rc == ERR_NOTFOUND ? 0 : rc;
 	const struct str copy = { arena_dup(arena, row.p, row.len), row.len };
-	return record_read_json(&topic_extra_type, copy, arena, out, NULL, NULL) == 0 ? 0 : ERR_CORRUPT;
+	rc = record_read_json(&topic_extra_type, copy, arena, out, NULL, NULL);
+	return rc == 0 && out->replicas > 0 ? 0 : ERR_CORRUPT;
 }
 
 int fsm_get_topic_extra(struct store_txn *txn, struct str name, struct arena *arena, struct topic_extra *out)
@@ -23,6 +24,19 @@ int topic_extra_load(struct apply *a, struct str name, struct topic_extra *out)
 {
 	int rc = get_extra(a->txn, name, a->arena, out);
 	return rc == ERR_CORRUPT ? fsm_corrupt(a, STORE_X_LABELS, name, "not a row of this release") : rc;
+}
+
+bool topic_extra_is_default(const struct topic_extra *x)
+{
+	const struct topic_extra d = TOPIC_EXTRA_DEFAULT;
+	return x->replicas == d.replicas && x->unclean == d.unclean && x->replica_lag == d.replica_lag &&
+	       x->labels.count == 0;
+}
+
+int topic_extra_store(struct apply *a, struct str name, const struct topic_extra *x)
+{
+	return topic_extra_is_default(x) ? fsm_del(a, STORE_X_LABELS, name)
+	                                 : fsm_put_record(a, STORE_X_LABELS, name, &topic_extra_type, x, 0);
 }
 
 struct str_map fsm_merge_labels(const struct str_map *old, const struct str_map *change, struct arena *arena)
@@ -67,13 +81,13 @@ int fsm_topic_labels(struct apply *a, const void *command)
 		return rc;
 	if (rules_check_labels(&c->labels, "labels", NULL, NULL) != 0)
 		return FSM_INVALID;
+	now = old;
 	now.labels = fsm_merge_labels(&old.labels, &c->labels, a->arena);
 	if (now.labels.count > LABELS_MAX)
 		return FSM_INVALID;
 	if (is_judging(a) || is_same_map(&old.labels, &now.labels))
 		return 0;
-	rc = now.labels.count ? fsm_put_record(a, STORE_X_LABELS, c->topic, &topic_extra_type, &now, 0)
-	                      : fsm_del(a, STORE_X_LABELS, c->topic);
+	rc = topic_extra_store(a, c->topic, &now);
 	if (rc)
 		return rc;
 	fsm_note(a, FSM_DOMAIN_TOPICS, c->topic, FSM_OP_PUT);

@@ -29,6 +29,8 @@ struct fsm_member_counts {
 	uint32_t owned;   /* rows whose owner it is */
 	uint32_t coming;  /* rows whose target it is */
 	uint32_t leaving; /* owned rows that have a target */
+	uint32_t leads;   /* owned rows of replicated partitions */
+	uint32_t follows; /* copies of replicated partitions that others lead, or nobody */
 };
 /* Settled partitions plus moves coming to it; one on its way away does not count. */
 static inline uint32_t fsm_member_load(const struct fsm_member_counts *c)

@@ -1,9 +1,9 @@
 /* The value of x_topic: what a GET needs beside the stored record, in one piece. Little-endian:
  *
- *    0 u8  version 1        1 u8 0          2 u16 names        4 u32 schema version
+ *    0 u8  version 1        1 u8 replicated 2 u16 names        4 u32 schema version
  *    8 u64 changed index   16 u64 owners index
  *   24 u32 slots           28 u32 bytes of names               32 u32 bytes of tail   36 u32 0
- *   40 slots, 24 each:     u16 owner, u16 target, u32 0, u64 version, u64 move id
+ *   40 slots, 24 each:     u16 owner, u16 target, u32 leaderless, u64 version, u64 move id
  *                          (a name: 0 = none, else 1 + its position among the names)
  *      offsets of names:   u32 each, from the first name
  *      names:              u8 length, bytes
@@ -64,6 +64,7 @@ static void slot_at(const struct layout *l, uint32_t p, struct slot *out)
 	const uint8_t *s = l->slot + (size_t)p * SLOT;
 	out->owner = name_at(l, get_le16(s));
 	out->target = name_at(l, get_le16(s + 2));
+	out->leaderless = get_le32(s + 4) != 0;
 	out->version = get_le64(s + 8);
 	out->move_id = get_le64(s + 16);
 }
@@ -74,6 +75,7 @@ bool packed_decode(struct str bytes, struct arena *a, struct packed *out)
 	if (!lay_out(bytes, &l))
 		return false;
 	const uint8_t *b = (const uint8_t *)bytes.p;
+	out->replicated = b[1] != 0;
 	out->schema_version = get_le32(b + 4);
 	out->changed_index = get_le64(b + 8);
 	out->owners_index = get_le64(b + 16);
@@ -113,7 +115,7 @@ static void put_slots(const struct packed *p, struct names *n, uint8_t *to)
 		const struct slot *s = &p->slots[i];
 		put_le16(to, name_ref(n, s->owner));
 		put_le16(to + 2, name_ref(n, s->target));
-		put_le32(to + 4, 0);
+		put_le32(to + 4, s->leaderless);
 		put_le64(to + 8, s->version);
 		put_le64(to + 16, s->move_id);
 	}
@@ -146,7 +148,7 @@ void packed_encode(const struct packed *p, struct buf *out)
 
 	uint8_t *b = out->data + start;
 	b[0] = PACKED_VERSION;
-	b[1] = 0;
+	b[1] = p->replicated;
 	put_le16(b + 2, (uint16_t)names.count);
 	put_le32(b + 4, p->schema_version);
 	put_le64(b + 8, p->changed_index);
@@ -164,7 +166,7 @@ uint32_t packed_unplaced(const struct packed *p)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < p->count; i++)
-		n += p->slots[i].owner.len == 0;
+		n += p->slots[i].owner.len == 0 && !p->slots[i].leaderless;
 	return n;
 }
 
@@ -172,7 +174,6 @@ void fsm_put_topic_tail(const struct topic *t, const struct topic_extra *x, stru
 {
 	if (t->role.len == 0)
 		buf_puts(out, ",\"role\":\"" TOPIC_ROLE_STANDALONE "\"");
-	buf_puts(out, ",\"replicas\":1,\"unclean\":false");
 	/* An object goes on where another one ends. */
 	const size_t at = out->len;
 	record_put_json(&topic_extra_type, x, out);
@@ -189,7 +190,7 @@ void fsm_topic_owner(const struct fsm_topic *t, uint32_t p, struct fsm_owner *ou
 	const bool ok = lay_out(t->packed, &l);
 	assert(ok && p < l.slots);
 	slot_at(&l, p, &s);
-	*out = (struct fsm_owner){ s.owner, s.target, s.version, s.move_id };
+	*out = (struct fsm_owner){ s.owner, s.target, s.version, s.move_id, s.leaderless };
 }
 
 bool packed_read_topic(struct str bytes, struct fsm_topic *out)
@@ -199,6 +200,7 @@ bool packed_read_topic(struct str bytes, struct fsm_topic *out)
 		return false;
 	const uint8_t *b = (const uint8_t *)bytes.p;
 	out->packed = bytes;
+	out->replicated = b[1] != 0;
 	out->schema_version = get_le32(b + 4);
 	out->changed_index = get_le64(b + 8);
 	out->owners_index = get_le64(b + 16);

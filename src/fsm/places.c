@@ -7,13 +7,13 @@
 
 /* ---- x_member ----
  *
- *   0 u8 version 1   1 u8 kind   2 u8 offers   3 u8 cordoned   4 u32 owned   8 u32 coming   12 u32 leaving   16 tags
- * (JSON)
+ *   0 u8 version 2   1 u8 kind   2 u8 offers   3 u8 cordoned   4 u32 owned   8 u32 coming   12 u32 leaving
+ *   16 u32 leads   20 u32 follows   24 tags (JSON)
  *
  * A row that says nothing but the defaults is not kept. */
 
-#define MEMBER_ROW_HEADER 16
-#define MEMBER_ROW_VERSION 1
+#define MEMBER_ROW_HEADER 24
+#define MEMBER_ROW_VERSION 2
 
 const struct member_row member_row_default = { .kind = FSM_KIND_SERVER, .offers = true, .tags = { "", 0 } };
 
@@ -21,7 +21,8 @@ bool member_row_is_default(const struct member_row *row)
 {
 	const struct member_row *d = &member_row_default;
 	return row->kind == d->kind && row->offers == d->offers && row->cordoned == d->cordoned && row->tags.len == 0 &&
-	       !row->counts.owned && !row->counts.coming && !row->counts.leaving;
+	       !row->counts.owned && !row->counts.coming && !row->counts.leaving && !row->counts.leads &&
+	       !row->counts.follows;
 }
 
 bool member_row_decode(struct str bytes, struct member_row *out)
@@ -35,7 +36,7 @@ bool member_row_decode(struct str bytes, struct member_row *out)
 		.offers = b[2] != 0,
 		.cordoned = b[3] != 0,
 		.tags = { bytes.p + MEMBER_ROW_HEADER, bytes.len - MEMBER_ROW_HEADER },
-		.counts = { get_le32(b + 4), get_le32(b + 8), get_le32(b + 12) },
+		.counts = { get_le32(b + 4), get_le32(b + 8), get_le32(b + 12), get_le32(b + 16), get_le32(b + 20) },
 	};
 	return true;
 }
@@ -62,6 +63,8 @@ int member_row_store(struct apply *a, struct str id, const struct member_row *ro
 	put_le32(b + 4, n->owned);
 	put_le32(b + 8, n->coming);
 	put_le32(b + 12, n->leaving);
+	put_le32(b + 16, n->leads);
+	put_le32(b + 20, n->follows);
 	buf_clear(&a->value);
 	buf_put(&a->value, b, sizeof(b));
 	buf_put(&a->value, row->tags.p, row->tags.len);
@@ -70,10 +73,11 @@ int member_row_store(struct apply *a, struct str id, const struct member_row *ro
 
 /* ---- who holds what ---- */
 
-static uint8_t role_of(const struct place *p, struct str member)
+uint8_t place_roles(const struct place *p, struct str member)
 {
 	return (uint8_t)((str_eq(p->owner, member) ? FSM_ROLE_OWNER : 0) |
-	                 (str_eq(p->target, member) ? FSM_ROLE_TARGET : 0));
+	                 (str_eq(p->target, member) ? FSM_ROLE_TARGET : 0) |
+	                 (fsm_replicas_find(&p->set, member) ? FSM_ROLE_REPLICA : 0));
 }
 
 static void count_in(struct fsm_member_counts *n, const struct place *p, struct str member, uint32_t by)
@@ -81,6 +85,9 @@ static void count_in(struct fsm_member_counts *n, const struct place *p, struct 
 	if (str_eq(p->owner, member)) {
 		n->owned += by;
 		n->leaving += p->target.len ? by : 0;
+		n->leads += p->set.count ? by : 0;
+	} else {
+		n->follows += fsm_replicas_find(&p->set, member) ? by : 0;
 	}
 	if (str_eq(p->target, member))
 		n->coming += by;
@@ -91,7 +98,7 @@ static int update_member(struct apply *a, struct str member, const struct place 
 {
 	uint8_t key[STORE_KEY_MAX];
 	const struct str held = key_held(key, member, now->topic, now->partition);
-	const uint8_t was = role_of(before, member), is = role_of(now, member);
+	const uint8_t was = place_roles(before, member), is = place_roles(now, member);
 	struct member_row row;
 	int rc = 0;
 	if (is == 0)
@@ -108,14 +115,31 @@ static int update_member(struct apply *a, struct str member, const struct place 
 	return memcmp(&old, &row.counts, sizeof(old)) == 0 ? 0 : member_row_store(a, member, &row);
 }
 
+/* Everybody that a place names, each once. */
+static size_t named(const struct place *before, const struct place *now, struct str out[4 + 2 * FSM_REPLICAS_MAX])
+{
+	struct str all[4 + 2 * FSM_REPLICAS_MAX] = { before->owner, before->target, now->owner, now->target };
+	size_t n = 4, count = 0;
+	for (size_t i = 0; i < before->set.count; i++)
+		all[n++] = before->set.items[i].id;
+	for (size_t i = 0; i < now->set.count; i++)
+		all[n++] = now->set.items[i].id;
+	for (size_t i = 0; i < n; i++) {
+		bool done = all[i].len == 0;
+		for (size_t k = 0; k < count && !done; k++)
+			done = str_eq(all[i], out[k]);
+		if (!done)
+			out[count++] = all[i];
+	}
+	return count;
+}
+
 static int update_members(struct apply *a, const struct place *before, const struct place *now)
 {
-	const struct str all[] = { before->owner, before->target, now->owner, now->target };
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		bool done = all[i].len == 0;
-		for (size_t j = 0; j < i && !done; j++)
-			done = str_eq(all[i], all[j]);
-		int rc = done ? 0 : update_member(a, all[i], before, now);
+	struct str all[4 + 2 * FSM_REPLICAS_MAX];
+	const size_t count = named(before, now, all);
+	for (size_t i = 0; i < count; i++) {
+		int rc = update_member(a, all[i], before, now);
 		if (rc)
 			return rc;
 	}
@@ -153,6 +177,7 @@ static int update_slot(struct apply *a, const struct place *now)
 	s->owner = now->owner;
 	s->target = now->target;
 	s->version = a->index;
+	s->leaderless = now->owner.len == 0 && now->set.count > 0;
 	s->move_id = now->target.len ? a->index : 0; /* no row is written with a target but to set it, or its source */
 	return packed_store(a, now->topic, &old, &packed);
 }
@@ -160,27 +185,48 @@ static int update_slot(struct apply *a, const struct place *now)
 int place_load(struct apply *a, struct str topic, int64_t partition, struct place *out)
 {
 	char key[ROW_KEY_MAX];
-	struct assignment row;
+	struct assignment row = { .topic = topic, .partition = partition };
 	const struct str at = { key, row_key(key, topic, partition) };
 	int rc = at.len ? fsm_get_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row) : ERR_NOTFOUND;
-	if (rc)
+	const bool has_row = rc == 0;
+	if ((rc && rc != ERR_NOTFOUND) || at.len == 0)
 		return rc;
-	if (partition > PARTITION_MAX || !str_eq(row.topic, topic) || row.partition != partition ||
-	    row.owner_id.len == 0)
+	if (has_row && (partition > PARTITION_MAX || !str_eq(row.topic, topic) || row.partition != partition ||
+	                row.owner_id.len == 0))
 		return fsm_corrupt(a, STORE_ASSIGNMENTS, at, "the row is not the one of its key");
-	*out = (struct place){ topic, (uint32_t)partition, row.owner_id, row.target_id };
+	if (partition < 0 || partition > PARTITION_MAX)
+		return ERR_NOTFOUND;
+	*out = (struct place){ topic, (uint32_t)partition, row.owner_id, row.target_id, { 0 } };
+	rc = replicas_load(a, topic, (uint32_t)partition, &out->set);
+	return rc || has_row || out->set.count > 0 ? rc : ERR_NOTFOUND;
+}
+
+/* The row as Narad would have it. Its end is no end of the partition while copies are there. */
+static int store_row(struct apply *a, const struct place *before, const struct place *now)
+{
+	char key[ROW_KEY_MAX];
+	char shown[ROW_KEY_MAX];
+	const struct str at = { key, row_key(key, now->topic, now->partition) };
+	const struct assignment row = { now->topic, now->partition, now->owner, now->target };
+	assert(at.len);
+	if (now->owner.len)
+		return fsm_put_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row, 0);
+	int rc = before->owner.len ? fsm_del(a, STORE_ASSIGNMENTS, at) : 0;
+	if (rc || (now->set.count == 0 && before->owner.len))
+		return rc;
+	memcpy(shown, key, at.len);
+	shown[now->topic.len] = '/';
+	fsm_note(a, FSM_DOMAIN_ASSIGNMENTS, (struct str){ shown, at.len }, now->set.count ? FSM_OP_PUT : FSM_OP_DELETE);
 	return 0;
 }
 
 int place_store(struct apply *a, const struct place *before, const struct place *now)
 {
-	char key[ROW_KEY_MAX];
-	const struct str at = { key, row_key(key, now->topic, now->partition) };
-	const struct assignment row = { now->topic, now->partition, now->owner, now->target };
-	assert(at.len && str_eq(before->topic, now->topic) && before->partition == now->partition);
+	assert(str_eq(before->topic, now->topic) && before->partition == now->partition);
 	assert(now->owner.len || now->target.len == 0);
-	int rc = now->owner.len ? fsm_put_record(a, STORE_ASSIGNMENTS, at, &assignment_type, &row, 0)
-	                        : fsm_del(a, STORE_ASSIGNMENTS, at);
+	int rc = store_row(a, before, now);
+	if (rc == 0)
+		rc = replicas_save(a, before, now);
 	if (rc == 0)
 		rc = update_members(a, before, now);
 	if (rc == 0)

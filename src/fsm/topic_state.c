@@ -42,6 +42,7 @@ static int refresh_tail(struct apply *a, struct topic_state *t)
 	if (rc)
 		return rc;
 	fsm_put_topic_tail(&t->rec, &extra, &tail);
+	t->packed.replicated = extra.replicas > 1;
 	t->packed.tail = (struct str){ arena_dup(a->arena, tail.data, tail.len), tail.len };
 	t->packed.changed_index = a->index;
 	buf_fini(&tail);
@@ -78,7 +79,7 @@ static int adopt_orphans(struct apply *a, struct topic_state *t, uint32_t from)
 		if (rc)
 			return rc;
 		t->packed.slots[p] =
-		    (struct slot){ place.owner, place.target, a->index, place.target.len ? a->index : 0 };
+		    (struct slot){ place.owner, place.target, a->index, place.target.len ? a->index : 0, false };
 		p++;
 	}
 	return 0;
@@ -238,6 +239,8 @@ static int clear_schemas(struct apply *a, struct str name)
 int topic_state_clear_rows(struct apply *a, struct str name)
 {
 	int rc = clear_assignments(a, name);
+	if (rc == 0)
+		rc = replicas_clear_topic(a, name);
 	return rc ? rc : clear_schemas(a, name);
 }
 

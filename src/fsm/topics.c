@@ -124,6 +124,9 @@ int fsm_topic_update(struct apply *a, const void *command)
 	int rc = load(a, now.name, &t);
 	if (rc)
 		return rc;
+	/* Old logs shrink topics this way; none of theirs has copies. */
+	if (t.packed.replicated && now.partitions < t.rec.partitions)
+		return FSM_REPLICATED;
 	keep_identity(&now, &t.rec);
 	return update(a, &t, &now);
 }

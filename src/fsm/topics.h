@@ -30,6 +30,7 @@ struct fsm_topic {
 	raft_index owners_index;  /* last change of any partition's owner or target */
 	uint32_t schema_version;  /* latest; 0 = none */
 	uint32_t partition_count; /* partitions 0..n-1 */
+	bool replicated;          /* its partitions have copies (fsm_get_replicas) */
 	struct str packed;        /* the whole x_topic value; for fsm_topic_owner */
 };
 
@@ -45,6 +46,7 @@ struct fsm_owner {
 	struct str target;  /* "" = no move */
 	raft_index version; /* log index of its last change: a fencing token */
 	raft_index move_id; /* log index that set the target; 0 = no move */
+	bool leaderless;    /* there are copies, and nobody leads them: not unplaced, for they hold data */
 };
 /* p < partition_count. Constant time. */
 void fsm_topic_owner(const struct fsm_topic *t, uint32_t p, struct fsm_owner *out);
@@ -75,7 +77,7 @@ MUST_CHECK int fsm_count_topics(struct store_txn *txn, uint64_t *out); /* consta
 /* A name that differs from `name` only in ASCII case. ERR_NOTFOUND: none. */
 MUST_CHECK int fsm_find_twin(struct store_txn *txn, struct str name, struct str *twin);
 
-/* Topics with a partition that has no owner, and their partitions without one: a walk over the former. */
+/* Topics with a partition that has no owner and no copies, and their partitions without one: a walk over the former. */
 MUST_CHECK int fsm_count_unplaced(struct store_txn *txn, uint64_t *topics, uint64_t *partitions);
 /* Topics that have at least one partition without an owner, in byte order of name, behind `after`. ERR_NOTFOUND: the
  * end. */

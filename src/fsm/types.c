@@ -40,6 +40,11 @@ static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
 	[CMD_MEMBER_EXTRA] = fsm_member_set_extra,
 	[CMD_TOPIC_LABELS] = fsm_topic_labels,
 	[CMD_MEMBER_CORDON] = fsm_member_cordon,
+	[CMD_TOPIC_REPLICAS] = fsm_topic_replicas,
+	[CMD_REPLICAS_PLACE] = fsm_replicas_place,
+	[CMD_LEADER_CHANGE] = fsm_leader_change,
+	[CMD_IN_SYNC_CHANGE] = fsm_in_sync_change,
+	[CMD_REPLICAS_CHANGE] = fsm_replicas_change,
 };
 
 fsm_command_fn *fsm_command_of(unsigned type)

@@ -281,6 +281,61 @@ static const struct field member_cordon_fields[] = {
 };
 const struct record_type cmd_member_cordon_type = RECORD_TYPE("member cordon", cmd_member_cordon, member_cordon_fields);
 
+/* ---- copies of partitions ---- */
+
+static const struct field topic_replicas_fields[] = {
+	FIELD(STR, cmd_topic_replicas, topic, "topic", 0),
+	FIELD(STR, cmd_topic_replicas, expect_id, "expect_id", OMIT),
+	FIELD(OPT_I64, cmd_topic_replicas, replicas, "replicas", OMIT),
+	FIELD(OPT_BOOL, cmd_topic_replicas, unclean, "unclean", OMIT),
+	FIELD(OPT_I64, cmd_topic_replicas, replica_lag, "replica_lag", OMIT),
+};
+const struct record_type cmd_topic_replicas_type =
+    RECORD_TYPE("topic replicas", cmd_topic_replicas, topic_replicas_fields);
+
+static const struct field replicas_place_fields[] = {
+	FIELD(STR, cmd_replicas_place, topic, "topic", 0),
+	FIELD(STR, cmd_replicas_place, expect_id, "expect_id", OMIT),
+	FIELD(I64, cmd_replicas_place, partition, "partition", 0),
+	FIELD(STR_LIST, cmd_replicas_place, replicas, "replicas", 0),
+};
+const struct record_type cmd_replicas_place_type =
+    RECORD_TYPE("replicas place", cmd_replicas_place, replicas_place_fields);
+
+static const struct field leader_change_fields[] = {
+	FIELD(STR, cmd_leader_change, topic, "topic", 0),
+	FIELD(STR, cmd_leader_change, expect_id, "expect_id", OMIT),
+	FIELD(I64, cmd_leader_change, partition, "partition", 0),
+	FIELD(U64, cmd_leader_change, expect_epoch, "expect_epoch", 0),
+	FIELD(STR, cmd_leader_change, leader, "leader", OMIT),
+	FIELD(BOOL, cmd_leader_change, unclean, "unclean", OMIT),
+	FIELD(STR, cmd_leader_change, reason, "reason", OMIT),
+};
+const struct record_type cmd_leader_change_type = RECORD_TYPE("leader change", cmd_leader_change, leader_change_fields);
+
+static const struct field in_sync_change_fields[] = {
+	FIELD(STR, cmd_in_sync_change, topic, "topic", 0),
+	FIELD(STR, cmd_in_sync_change, expect_id, "expect_id", OMIT),
+	FIELD(I64, cmd_in_sync_change, partition, "partition", 0),
+	FIELD(U64, cmd_in_sync_change, epoch, "epoch", 0),
+	FIELD(STR, cmd_in_sync_change, replica, "replica", 0),
+	FIELD(BOOL, cmd_in_sync_change, in_sync, "in_sync", 0),
+};
+const struct record_type cmd_in_sync_change_type =
+    RECORD_TYPE("in-sync change", cmd_in_sync_change, in_sync_change_fields);
+
+static const struct field replicas_change_fields[] = {
+	FIELD(STR, cmd_replicas_change, topic, "topic", 0),
+	FIELD(STR, cmd_replicas_change, expect_id, "expect_id", OMIT),
+	FIELD(I64, cmd_replicas_change, partition, "partition", 0),
+	FIELD(U64, cmd_replicas_change, expect_epoch, "expect_epoch", 0),
+	FIELD(STR, cmd_replicas_change, add, "add", OMIT),
+	FIELD(STR, cmd_replicas_change, remove, "remove", OMIT),
+	FIELD(STR, cmd_replicas_change, reason, "reason", OMIT),
+};
+const struct record_type cmd_replicas_change_type =
+    RECORD_TYPE("replicas change", cmd_replicas_change, replicas_change_fields);
+
 /* ---- entry types ---- */
 
 #define COMMAND_SIZE(name, number, text, tag, type)                                                                    \

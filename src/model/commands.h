@@ -59,7 +59,12 @@
 	X(REMOTE_DELETE, 37, "remote delete", cmd_remote_delete, cmd_remote_delete_type)                               \
 	X(MEMBER_EXTRA, 64, "member extra", member_extra, member_extra_type)                                           \
 	X(TOPIC_LABELS, 65, "topic labels", cmd_topic_labels, cmd_topic_labels_type)                                   \
-	X(MEMBER_CORDON, 66, "member cordon", cmd_member_cordon, cmd_member_cordon_type)
+	X(MEMBER_CORDON, 66, "member cordon", cmd_member_cordon, cmd_member_cordon_type)                               \
+	X(TOPIC_REPLICAS, 80, "set replication", cmd_topic_replicas, cmd_topic_replicas_type)                          \
+	X(REPLICAS_PLACE, 81, "place replicas", cmd_replicas_place, cmd_replicas_place_type)                           \
+	X(LEADER_CHANGE, 82, "leader change", cmd_leader_change, cmd_leader_change_type)                               \
+	X(IN_SYNC_CHANGE, 83, "in-sync change", cmd_in_sync_change, cmd_in_sync_change_type)                           \
+	X(REPLICAS_CHANGE, 84, "replica set change", cmd_replicas_change, cmd_replicas_change_type)
 
 enum command_type {
 #define COMMAND_ENUM(name, number, text, tag, type) CMD_##name = (number),
@@ -68,7 +73,7 @@ enum command_type {
 };
 
 #define COMMAND_NARAD_MAX 37
-#define COMMAND_MAX 66 /* newest type this release applies: what a server reports as entry_types */
+#define COMMAND_MAX 84 /* newest type this release applies: what a server reports as entry_types */
 
 struct command_info {
 	unsigned type;                     /* enum command_type */
@@ -326,7 +331,57 @@ struct cmd_member_cordon {
 	bool cordoned;
 };
 
+/* 80: how many copies the partitions of a topic shall have; what is not set stays */
+struct cmd_topic_replicas {
+	struct str topic;
+	struct str expect_id;
+	struct opt_i64 replicas;
+	struct opt_bool unclean;
+	struct opt_i64 replica_lag;
+};
+
+/* 81: insert-only placement with copies: the first leads, at epoch 1, and all are in sync */
+struct cmd_replicas_place {
+	struct str topic;
+	struct str expect_id;
+	int64_t partition;
+	struct str_list replicas; /* member ids */
+};
+
+/* 82: the next epoch begins with this leader; leader "" = nobody leads until the next, in the same epoch */
+struct cmd_leader_change {
+	struct str topic;
+	struct str expect_id;
+	int64_t partition;
+	uint64_t expect_epoch;
+	struct str leader;
+	bool unclean; /* a copy that is not in sync may lead: what the others acknowledged beyond it is given up */
+	struct str reason;
+};
+
+/* 83: what a leader reports of one copy, in its epoch; a member that is no replica yet becomes one */
+struct cmd_in_sync_change {
+	struct str topic;
+	struct str expect_id;
+	int64_t partition;
+	uint64_t epoch;
+	struct str replica;
+	bool in_sync;
+};
+
+/* 84: another copy, one less, or (both) one in place of another as soon as it is in sync */
+struct cmd_replicas_change {
+	struct str topic;
+	struct str expect_id;
+	int64_t partition;
+	uint64_t expect_epoch;
+	struct str add, remove; /* member ids; "" = none */
+	struct str reason;
+};
+
 extern const struct record_type cmd_topic_labels_type, cmd_member_cordon_type;
+extern const struct record_type cmd_topic_replicas_type, cmd_replicas_place_type, cmd_leader_change_type;
+extern const struct record_type cmd_in_sync_change_type, cmd_replicas_change_type;
 extern const struct record_type cmd_topic_name_type, cmd_schema_put_type, cmd_member_at_type, cmd_member_name_type;
 extern const struct record_type cmd_user_name_type, cmd_user_release_type, cmd_child_attach_type, cmd_child_detach_type;
 extern const struct record_type cmd_move_target_type, cmd_move_complete_type, cmd_member_draining_type;

@@ -152,6 +152,9 @@ static const struct field member_extra_fields[] = {
 const struct record_type member_extra_type = RECORD_TYPE("member extra", member_extra, member_extra_fields);
 
 static const struct field topic_extra_fields[] = {
+	FIELD(I64, topic_extra, replicas, "replicas", 0),
+	FIELD(BOOL, topic_extra, unclean, "unclean", 0),
+	FIELD(I64, topic_extra, replica_lag, "replica_lag", OMIT),
 	FIELD(STR_MAP, topic_extra, labels, "labels", 0),
 };
 const struct record_type topic_extra_type = RECORD_TYPE("topic extra", topic_extra, topic_extra_fields);

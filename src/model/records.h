@@ -187,8 +187,12 @@ struct member_extra {
 
 /* What a topic has beyond Narad's record. */
 struct topic_extra {
+	int64_t replicas;    /* copies each partition shall have; 1 = one owner, who is never replaced by itself */
+	bool unclean;        /* a copy that is not in sync may lead when no other can */
+	int64_t replica_lag; /* entries a copy may lack and be in sync; 0 = the cluster's setting */
 	struct str_map labels;
 };
+#define TOPIC_EXTRA_DEFAULT ((struct topic_extra){ .replicas = 1 })
 
 extern const struct record_type topic_extra_type;
 extern const struct record_type remote_link_type, topic_type, assignment_type, member_type, removed_member_type;

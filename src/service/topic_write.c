@@ -110,9 +110,10 @@ static void plan_create(struct svc_task *t, bool has_parent)
 {
 	struct svc_write *w = t->write;
 	const struct topic_create *b = &w->body.create;
-	const struct topic_extra extra = { .labels = b->labels };
+	struct topic_extra extra = TOPIC_EXTRA_DEFAULT;
 	const int64_t partitions = has_parent ? w->partner.partitions : TOPIC_DEFAULT_PARTITIONS;
 
+	extra.labels = b->labels;
 	w->topic = (struct topic){
 		.name = b->name,
 		.id = str_of(w->id),

@@ -42,7 +42,8 @@
 	X(X_MOVE, "x_move")                                                                                            \
 	X(X_UNPLACED, "x_unplaced")                                                                                    \
 	X(X_ORPHAN, "x_orphan")                                                                                        \
-	X(X_LABELS, "x_labels")
+	X(X_LABELS, "x_labels")                                                                                        \
+	X(X_REPLICAS, "x_replicas")
 
 enum store_db {
 #define STORE_DB_ENUM(id, name) STORE_##id,

@@ -119,6 +119,41 @@ static void add_place(struct entry_builder *b)
 	}
 }
 
+static void add_replicas(struct entry_builder *b)
+{
+	const struct str topic = PICK(topics), id = PICK(ids), one = PICK(members), two = PICK(members);
+	const struct str both[] = { one, two };
+	const int64_t p = (int64_t)draw(5);
+	const uint64_t epoch = 1 + draw(3);
+	switch (draw(6)) {
+	case 0:
+		entry_builder_add(b, CMD_TOPIC_REPLICAS,
+		                  &(struct cmd_topic_replicas){
+				      .topic = topic,
+				      .expect_id = id,
+				      .replicas = { .value = 1 + (int64_t)draw(4), .set = true },
+				  });
+		return;
+	case 1:
+		entry_builder_add(b, CMD_LEADER_CHANGE,
+		                  &(struct cmd_leader_change){ topic, id, p, epoch, draw(3) ? one : STR_LIT(""),
+		                                               draw(2), STR_LIT("") });
+		return;
+	case 2:
+		entry_builder_add(b, CMD_IN_SYNC_CHANGE,
+		                  &(struct cmd_in_sync_change){ topic, id, p, epoch, one, draw(2) });
+		return;
+	case 3:
+		entry_builder_add(b, CMD_REPLICAS_CHANGE,
+		                  &(struct cmd_replicas_change){ topic, id, p, epoch, draw(3) ? one : STR_LIT(""),
+		                                                 draw(3) ? two : STR_LIT(""), STR_LIT("") });
+		return;
+	default:
+		entry_builder_add(b, CMD_REPLICAS_PLACE,
+		                  &(struct cmd_replicas_place){ topic, id, p, { both, 1 + draw(2) } });
+	}
+}
+
 static void add_member(struct entry_builder *b)
 {
 	const struct str id = PICK(members);
@@ -156,8 +191,9 @@ static void add_user(struct entry_builder *b)
 /* One command mostly; several are applied together or not at all. */
 static struct slab *random_entry(unsigned *max_type)
 {
-	static void (*const add[])(struct entry_builder *) = { add_topic, add_topic,  add_fanout, add_fanout,
-		                                               add_place, add_member, add_user };
+	static void (*const add[])(struct entry_builder *) = { add_topic,    add_topic,  add_fanout,
+		                                               add_fanout,   add_place,  add_replicas,
+		                                               add_replicas, add_member, add_user };
 	const struct entry_header h = { .actor = STR_LIT("noise"), .origin = STR_LIT("sim") };
 	struct entry_builder b;
 	struct slab *slab = NULL;

@@ -40,7 +40,8 @@ static void test_labels_change_one_by_one(void **state)
 	assert_int_equal(do_create(r, "orders", ID1, 3), 0);
 	assert_int_equal(LABELS(r, "orders", ID1, "env=prod", "team=a"), 0);
 	assert_tail(r, "orders", "{\"env\":\"prod\",\"team\":\"a\"}");
-	assert_string_equal(stored(r, STORE_X_LABELS, "orders"), "{\"labels\":{\"env\":\"prod\",\"team\":\"a\"}}");
+	assert_string_equal(stored(r, STORE_X_LABELS, "orders"),
+	                    "{\"replicas\":1,\"unclean\":false,\"labels\":{\"env\":\"prod\",\"team\":\"a\"}}");
 	assert_true(topic_there(r, "orders", &t));
 	assert_int_equal(t.changed_index, r->index);
 	assert_string_equal(changes_since(r, r->index - 1), "topics:orders+");

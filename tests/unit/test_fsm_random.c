@@ -118,6 +118,41 @@ static void add_place_command(struct dice *d, struct entry_builder *b)
 	}
 }
 
+static void add_replica_command(struct dice *d, struct entry_builder *b)
+{
+	const struct str topic = PICK(d, topics), id = PICK(d, ids), one = PICK(d, members), two = PICK(d, members);
+	const struct str both[] = { one, two };
+	const int64_t p = (int64_t)roll(d, 6);
+	const uint64_t epoch = 1 + roll(d, 3);
+	switch (roll(d, 6)) {
+	case 0:
+		entry_builder_add(
+		    b, CMD_TOPIC_REPLICAS,
+		    &(struct cmd_topic_replicas){ .topic = topic,
+		                                  .expect_id = id,
+		                                  .replicas = { .value = 1 + (int64_t)roll(d, 4), .set = true },
+		                                  .unclean = { .value = roll(d, 2), .set = true } });
+		return;
+	case 1:
+		entry_builder_add(
+		    b, CMD_LEADER_CHANGE,
+		    &(struct cmd_leader_change){ topic, id, p, epoch, roll(d, 3) ? one : S(""), roll(d, 2), S("") });
+		return;
+	case 2:
+		entry_builder_add(b, CMD_IN_SYNC_CHANGE,
+		                  &(struct cmd_in_sync_change){ topic, id, p, epoch, one, roll(d, 2) });
+		return;
+	case 3:
+		entry_builder_add(b, CMD_REPLICAS_CHANGE,
+		                  &(struct cmd_replicas_change){ topic, id, p, epoch, roll(d, 3) ? one : S(""),
+		                                                 roll(d, 3) ? two : S(""), S("") });
+		return;
+	default:
+		entry_builder_add(b, CMD_REPLICAS_PLACE,
+		                  &(struct cmd_replicas_place){ topic, id, p, { both, 1 + roll(d, 2) } });
+	}
+}
+
 static void add_member_command(struct dice *d, struct entry_builder *b)
 {
 	const struct member m = random_member(d);
@@ -177,7 +212,9 @@ static struct entry random_entry(struct dice *d, struct rig *r)
 		return (struct entry){ .index = ++r->index, .term = r->term, .kind = ENTRY_NOOP };
 	entry_builder_init(&b);
 	for (uint64_t n = roll(d, 4) ? 1 : 1 + roll(d, 4); n > 0; n--) {
-		switch (roll(d, 6)) {
+		switch (roll(d, 8)) {
+		case 6:
+		case 7: add_replica_command(d, &b); break;
 		case 0: add_topic_command(d, &b); break;
 		case 1: add_fanout_command(d, &b); break;
 		case 2: add_member_command(d, &b); break;

@@ -76,6 +76,11 @@ static const struct {
 	{ 64, "member extra", "id kind placeable tags?" },
 	{ 65, "topic labels", "topic expect_id? labels" },
 	{ 66, "member cordon", "id cordoned" },
+	{ 80, "set replication", "topic expect_id? replicas? unclean? replica_lag?" },
+	{ 81, "place replicas", "topic expect_id? partition replicas" },
+	{ 82, "leader change", "topic expect_id? partition expect_epoch leader? unclean? reason?" },
+	{ 83, "in-sync change", "topic expect_id? partition epoch replica in_sync" },
+	{ 84, "replica set change", "topic expect_id? partition expect_epoch add? remove? reason?" },
 };
 
 static void describe(const struct record_type *t, struct buf *out)
@@ -113,7 +118,7 @@ static void test_types_are_frozen(void **state)
 	}
 	assert_int_equal(CMD_TOPIC_CREATE, 1);
 	assert_int_equal(CMD_REMOTE_DELETE, COMMAND_NARAD_MAX);
-	assert_int_equal(CMD_MEMBER_CORDON, COMMAND_MAX);
+	assert_int_equal(CMD_REPLICAS_CHANGE, COMMAND_MAX);
 	assert_null(command_info(0));
 	assert_null(command_info(COMMAND_NARAD_MAX + 1));
 	assert_null(command_info(UINT32_MAX));

@@ -78,7 +78,9 @@ static void test_stored_records_keep_their_bytes(void **state)
 		{ &member_extra_type,
 		  "{\"id\":\"b1\",\"kind\":\"broker\",\"placeable\":true,\"tags\":{\"rack\":\"r1\",\"zone\":\"z\"}}" },
 		{ &member_extra_type, "{\"id\":\"n1\",\"kind\":\"server\",\"placeable\":false}" },
-		{ &topic_extra_type, "{\"labels\":{\"env\":\"prod\"}}" },
+		{ &topic_extra_type, "{\"replicas\":1,\"unclean\":false,\"labels\":{\"env\":\"prod\"}}" },
+		{ &topic_extra_type,
+		  "{\"replicas\":3,\"unclean\":true,\"replica_lag\":10,\"labels\":{\"env\":\"prod\"}}" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct arena a = { 0 };

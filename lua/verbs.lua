@@ -321,7 +321,7 @@ verb{
     { name = "member", kind = "text", help = "does this member still hold the partition?" },
     { name = "attach-epoch", kind = "text", help = "the link of a child that is meant" },
   },
-  about = "what the leader confirms to exist: nothing else is a reason to delete a copy",
+  about = "what the leader confirms to exist or to be held",
   example = "veena confirm orders/3 --member b7",
   run = function(c, call)
     local topic, partition = split_partition(call.args[1])

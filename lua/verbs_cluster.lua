@@ -85,6 +85,42 @@ local function show_added(s, answer)
   end
 end
 
+-- ---- moves ----
+
+local MOVES = "/v1/cluster/moves"
+
+-- "orders/3" -> "orders", "3"
+local function place_of(call, text)
+  local topic, partition = text:match("^(.+)/(%d+)$")
+  if not topic then
+    client.fail(2, ("%s: %q is no TOPIC/PARTITION"):format(call.name or "moves", text))
+  end
+  return topic, partition
+end
+
+local function how_far(m)
+  local p = m.progress
+  if not p then
+    return nil
+  elseif p.total_bytes > 0 then
+    return ("%s %d%%"):format(p.phase, p.copied_bytes * 100 // p.total_bytes)
+  end
+  return p.phase
+end
+
+local function show_moves(body)
+  local rows = {}
+  for i, m in ipairs(body.moves) do
+    rows[i] = { m.topic .. "/" .. m.partition, m.from, m.from_status, m.to, m.to_status, how_far(m), m.blocked }
+  end
+  output.table({ "PARTITION", "FROM", "", "TO", "", "PROGRESS", "BLOCKED" }, rows)
+  for _, m in ipairs(body.moves) do
+    if m.way_out then
+      print(("%s/%d: %s"):format(m.topic, m.partition, m.way_out))
+    end
+  end
+end
+
 -- ---- the log ----
 
 local LOG_SHOWN = 50 -- entries, the newest
@@ -263,6 +299,74 @@ return function(verb, kit)
       end,
     }
   end
+
+  verb{
+    name = "moves list",
+    alias = "moves",
+    about = "partitions on their way to another member",
+    example = "veena moves",
+    run = function(c, call)
+      local body, answer = c:call("GET", MOVES .. "?detail=true")
+      kit.answer_with(call, body, answer, function()
+        show_moves(body)
+      end)
+    end,
+  }
+
+  verb{
+    name = "moves set",
+    args = { "PARTITION", "ID" },
+    options = {
+      { name = "instead-of", kind = "text", help = "the target it is on its way to now" },
+      { name = "pin", kind = "flag", help = "and let the rebalance leave it there" },
+      { name = "unpin", kind = "flag", help = "or let it be moved again" }, DRY_RUN,
+    },
+    about = "sends a partition to another member",
+    example = "veena moves set orders/3 n2",
+    run = function(c, call)
+      local topic, partition = place_of(call, call.args[1])
+      local target = call.args[2]
+      local body = { target = target, expected_target = call.options["instead-of"] }
+      if call.options.pin or call.options.unpin then
+        body.pin = call.options.pin or false
+      end
+      local path = ("/v1/topics/%s/partitions/%s/move"):format(http.escape(topic), partition)
+      asks(c, call, "POST", path, body, ("moving %s to %s"):format(call.args[1], target), function(a)
+        local pin = a.pinned and ", pinned" or ""
+        if a.target_id then
+          print(("%s is on its way from %s to %s%s"):format(call.args[1], a.owner_id, a.target_id, pin))
+        else
+          print(("%s stays on %s%s"):format(call.args[1], a.owner_id, pin))
+        end
+      end)
+    end,
+  }
+
+  verb{
+    name = "moves abort",
+    args = { "[PARTITION]" },
+    options = { { name = "all", kind = "flag", help = "every move under way" }, DRY_RUN },
+    about = "takes moves back: the source keeps the partition",
+    example = "veena moves abort orders/3",
+    run = function(c, call)
+      if (call.args[1] == nil) == (call.options.all == nil) then
+        client.fail(2, "moves abort: give TOPIC/PARTITION or --all")
+      end
+      if call.options.all then
+        if not call.options["dry-run"] then
+          kit.confirm(call, "abort every move under way?")
+        end
+        asks(c, call, "POST", MOVES .. "/abort", {}, "aborting all moves", function(body)
+          print(("aborted %d moves%s"):format(#body.moves, body.more and "; there are more, ask again" or ""))
+        end)
+        return
+      end
+      local topic, partition = place_of(call, call.args[1])
+      asks(c, call, "POST", ("%s/%s/%s/abort"):format(MOVES, http.escape(topic), partition), {}, "aborting", function(b)
+        print(("aborted: %s/%d stays on %s"):format(b.move.topic, b.move.partition, b.move.from))
+      end)
+    end,
+  }
 
   verb{
     name = "snapshot",

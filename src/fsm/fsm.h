@@ -58,6 +58,13 @@
 	X(NOT_REPLICATED, 47, "not_replicated")         /* of a partition with one owner */                            \
 	X(NOT_IN_SYNC, 48, "not_in_sync")               /* no replica, or not one that has everything acknowledged */  \
 	X(LAST_IN_SYNC, 49, "last_in_sync")             /* the leader, or the last copy in sync: it stays */           \
+	X(MOVE_IN_FLIGHT, 83, "move_in_flight")         /* the partition is on its way to another */                   \
+	X(ALREADY_OWNER, 84, "already_owner")           /* the target has it */                                        \
+	X(NO_MOVE, 85, "no_move")                       /* it is not moving */                                         \
+	X(MOVE_LIMIT, 86, "move_limit")                 /* as many moves as may be are under way */                    \
+	X(TARGET_NOT_ALIVE, 80, "target_not_alive")                                                                    \
+	X(TARGET_DRAINING, 81, "target_draining")                                                                      \
+	X(TARGET_NOT_PLACEABLE, 82, "target_not_placeable")                                                            \
 	X(MEMBER_NOT_FOUND, 50, "member_not_found")                                                                    \
 	X(MEMBER_REMOVED, 51, "member_removed")   /* a tombstone stands for this id */                                 \
 	X(HEARTBEAT_NEWER, 52, "heartbeat_newer") /* benign: it was heard meanwhile */                                 \

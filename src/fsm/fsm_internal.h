@@ -88,6 +88,7 @@ fsm_command_fn fsm_user_delete, fsm_user_delete_release;
 fsm_command_fn fsm_partition_assign, fsm_partition_place, fsm_partition_prune;
 fsm_command_fn fsm_topic_replicas, fsm_replicas_place, fsm_leader_change, fsm_in_sync_change, fsm_replicas_change;
 fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
+fsm_command_fn fsm_move_set_if, fsm_move_complete_if, fsm_move_abort_if, fsm_partition_pin;
 fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_member_dead_if, fsm_member_draining;
 fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra, fsm_member_cordon;
 
@@ -103,6 +104,8 @@ MUST_CHECK int fsm_put_record(struct apply *a, enum store_db db, struct str key,
 MUST_CHECK int fsm_del(struct apply *a, enum store_db db, struct str key); /* nothing there: 0, no note */
 /* What no single put says: a change of `domain` under `key`. */
 void fsm_note(struct apply *a, enum fsm_domain domain, struct str key, enum fsm_op op);
+/* The same for a record of a bucket, as watchers see its key. */
+void fsm_note_record(struct apply *a, enum store_db db, struct str key, enum fsm_op op);
 /* Moves a domain's version without a note. */
 void fsm_touch(struct apply *a, enum fsm_domain domain);
 
@@ -138,6 +141,7 @@ struct slot {
 	raft_index version;
 	raft_index move_id;
 	bool leaderless; /* no owner, but copies */
+	bool pinned; /* the rebalance leaves it alone; its row does not say so, and goes without asking */
 };
 
 struct packed {
@@ -223,7 +227,9 @@ struct place {
 };
 MUST_CHECK int place_load(struct apply *a, struct str topic, int64_t partition, struct place *out); /* ERR_NOTFOUND */
 uint8_t place_roles(const struct place *p, struct str member); /* bits of enum fsm_role */
-/* The row becomes `now` (owner "": goes). */
+/* Pins a partition of a live topic, or lets it go. */
+MUST_CHECK int place_pin(struct apply *a, struct str topic, uint32_t partition, bool pinned);
+/* The row becomes `now` (owner "": goes, and its pin with it). */
 MUST_CHECK int place_store(struct apply *a, const struct place *before, const struct place *now);
 
 /* May a partition be given to this member? assignments.c */

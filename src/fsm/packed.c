@@ -3,7 +3,7 @@
  *    0 u8  version 1        1 u8 replicated 2 u16 names        4 u32 schema version
  *    8 u64 changed index   16 u64 owners index
  *   24 u32 slots           28 u32 bytes of names               32 u32 bytes of tail   36 u32 0
- *   40 slots, 24 each:     u16 owner, u16 target, u32 leaderless, u64 version, u64 move id
+ *   40 slots, 24 each:     u16 owner, u16 target, u32 flags, u64 version, u64 move id
  *                          (a name: 0 = none, else 1 + its position among the names)
  *      offsets of names:   u32 each, from the first name
  *      names:              u8 length, bytes
@@ -21,6 +21,8 @@
 #define SLOT 24
 #define OFFSET 4
 #define PACKED_VERSION 1
+#define SLOT_LEADERLESS 1u
+#define SLOT_PINNED 2u
 
 static_assert(FSM_PARTITIONS_MAX <= UINT16_MAX / 2, "two names per slot are counted in 16 bits");
 
@@ -64,7 +66,8 @@ static void slot_at(const struct layout *l, uint32_t p, struct slot *out)
 	const uint8_t *s = l->slot + (size_t)p * SLOT;
 	out->owner = name_at(l, get_le16(s));
 	out->target = name_at(l, get_le16(s + 2));
-	out->leaderless = get_le32(s + 4) != 0;
+	out->leaderless = (get_le32(s + 4) & SLOT_LEADERLESS) != 0;
+	out->pinned = (get_le32(s + 4) & SLOT_PINNED) != 0;
 	out->version = get_le64(s + 8);
 	out->move_id = get_le64(s + 16);
 }
@@ -115,7 +118,7 @@ static void put_slots(const struct packed *p, struct names *n, uint8_t *to)
 		const struct slot *s = &p->slots[i];
 		put_le16(to, name_ref(n, s->owner));
 		put_le16(to + 2, name_ref(n, s->target));
-		put_le32(to + 4, s->leaderless);
+		put_le32(to + 4, (s->leaderless ? SLOT_LEADERLESS : 0) | (s->pinned ? SLOT_PINNED : 0));
 		put_le64(to + 8, s->version);
 		put_le64(to + 16, s->move_id);
 	}
@@ -190,7 +193,7 @@ void fsm_topic_owner(const struct fsm_topic *t, uint32_t p, struct fsm_owner *ou
 	const bool ok = lay_out(t->packed, &l);
 	assert(ok && p < l.slots);
 	slot_at(&l, p, &s);
-	*out = (struct fsm_owner){ s.owner, s.target, s.version, s.move_id, s.leaderless };
+	*out = (struct fsm_owner){ s.owner, s.target, s.version, s.move_id, s.leaderless, s.pinned };
 }
 
 bool packed_read_topic(struct str bytes, struct fsm_topic *out)

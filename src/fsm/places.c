@@ -178,8 +178,29 @@ static int update_slot(struct apply *a, const struct place *now)
 	s->target = now->target;
 	s->version = a->index;
 	s->leaderless = now->owner.len == 0 && now->set.count > 0;
+	s->pinned = s->pinned && now->owner.len > 0;
 	s->move_id = now->target.len ? a->index : 0; /* no row is written with a target but to set it, or its source */
 	return packed_store(a, now->topic, &old, &packed);
+}
+
+int place_pin(struct apply *a, struct str topic, uint32_t partition, bool pinned)
+{
+	struct packed old, packed;
+	int rc = packed_load(a, topic, &old);
+	if (rc)
+		return rc;
+	assert(partition < old.count);
+	if (old.slots[partition].pinned == pinned)
+		return 0;
+	packed = old;
+	packed.slots = arena_dup(a->arena, old.slots, old.count * sizeof(*old.slots));
+	packed.owners_index = a->index;
+	packed.slots[partition].pinned = pinned;
+	packed.slots[partition].version = a->index;
+	char key[ROW_KEY_MAX];
+	const struct str at = { key, row_key(key, topic, partition) };
+	fsm_note_record(a, STORE_ASSIGNMENTS, at, FSM_OP_PUT);
+	return packed_store(a, topic, &old, &packed);
 }
 
 int place_load(struct apply *a, struct str topic, int64_t partition, struct place *out)

@@ -33,7 +33,7 @@ void fsm_note(struct apply *a, enum fsm_domain domain, struct str key, enum fsm_
 }
 
 /* Rows of a topic are "orders:3" in the store and "orders/3" to watchers. */
-static void note_record(struct apply *a, enum store_db db, struct str key, enum fsm_op op)
+void fsm_note_record(struct apply *a, enum store_db db, struct str key, enum fsm_op op)
 {
 	char shown[STORE_KEY_MAX];
 	assert(key.len <= sizeof(shown));
@@ -68,7 +68,7 @@ int fsm_put(struct apply *a, enum store_db db, struct str key, struct str value,
 		return rc;
 	a->work->state.digest[db] += digest_of(key, value, &a->key);
 	if (!(flags & PUT_QUIET))
-		note_record(a, db, key, FSM_OP_PUT);
+		fsm_note_record(a, db, key, FSM_OP_PUT);
 	return store_put(a->txn, db, key, value);
 }
 
@@ -87,7 +87,7 @@ int fsm_del(struct apply *a, enum store_db db, struct str key)
 	int rc = subtract_old(a, db, key, &there);
 	if (rc || !there)
 		return rc;
-	note_record(a, db, key, FSM_OP_DELETE);
+	fsm_note_record(a, db, key, FSM_OP_DELETE);
 	return store_del(a->txn, db, key);
 }
 

@@ -78,8 +78,12 @@ static int adopt_orphans(struct apply *a, struct topic_state *t, uint32_t from)
 			rc = fsm_del(a, STORE_X_ORPHAN, key_place(key, name, p));
 		if (rc)
 			return rc;
-		t->packed.slots[p] =
-		    (struct slot){ place.owner, place.target, a->index, place.target.len ? a->index : 0, false };
+		t->packed.slots[p] = (struct slot){
+			.owner = place.owner,
+			.target = place.target,
+			.version = a->index,
+			.move_id = place.target.len ? a->index : 0,
+		};
 		p++;
 	}
 	return 0;

@@ -47,6 +47,7 @@ struct fsm_owner {
 	raft_index version; /* log index of its last change: a fencing token */
 	raft_index move_id; /* log index that set the target; 0 = no move */
 	bool leaderless;    /* there are copies, and nobody leads them: not unplaced, for they hold data */
+	bool pinned;        /* the rebalance leaves it alone */
 };
 /* p < partition_count. Constant time. */
 void fsm_topic_owner(const struct fsm_topic *t, uint32_t p, struct fsm_owner *out);

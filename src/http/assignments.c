@@ -22,3 +22,18 @@ bool http_read_assignment_list(struct http_call *c, struct svc_answer *a)
 	}
 	return http_call_paging(c, a);
 }
+
+/* `detail` adds the way out of what blocks a move; Narad's clients ask for it. */
+bool http_read_moves(struct http_call *c, struct svc_answer *a)
+{
+	struct str detail = http_call_param(c, "detail");
+
+	c->rq.detail = detail.p && !str_is(detail, "false");
+	return (detail.p && detail.len == 0) || http_call_flag(c, "detail", a);
+}
+
+bool http_read_move_abort(struct http_call *c, struct svc_answer *a)
+{
+	c->rq.target = http_call_param(c, "target");
+	return http_read_topic_partition(c, a);
+}

@@ -88,6 +88,8 @@ bool http_read_confirm(struct http_call *c, struct svc_answer *a);
 bool http_read_confirm_partition(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_list(struct http_call *c, struct svc_answer *a);
 bool http_read_topic_partition(struct http_call *c, struct svc_answer *a);
+bool http_read_moves(struct http_call *c, struct svc_answer *a);
+bool http_read_move_abort(struct http_call *c, struct svc_answer *a);
 bool http_read_assignment_list(struct http_call *c, struct svc_answer *a);
 bool http_read_log(struct http_call *c, struct svc_answer *a);
 bool http_read_server(struct http_call *c, struct svc_answer *a);

@@ -124,6 +124,15 @@ static const struct field move_complete_fields[] = {
 };
 const struct record_type move_complete_type = RECORD_TYPE("move complete", move_complete, move_complete_fields);
 
+static const struct field move_progress_fields[] = {
+	FIELD(STR, move_progress, topic_id, "topic_id", REQUIRED),
+	FIELD(OPT_U64, move_progress, move_id, "move_id", REQUIRED),
+	FIELD(STR, move_progress, phase, "phase", REQUIRED),
+	FIELD(OPT_U64, move_progress, copied_bytes, "copied_bytes", 0),
+	FIELD(OPT_U64, move_progress, total_bytes, "total_bytes", 0),
+};
+const struct record_type move_progress_type = RECORD_TYPE("move progress", move_progress, move_progress_fields);
+
 static const struct field server_set_fields[] = {
 	FIELD(STR, server_set, id, "id", REQUIRED),
 	FIELD(STR, server_set, cluster_addr, "cluster_addr", OPTIONAL),

@@ -335,6 +335,45 @@ static const struct field replicas_change_fields[] = {
 };
 const struct record_type cmd_replicas_change_type =
     RECORD_TYPE("replicas change", cmd_replicas_change, replicas_change_fields);
+/* ---- moves ---- */
+
+static const struct field move_set_if_fields[] = {
+	FIELD(STR, cmd_move_set_if, topic, "topic", 0),
+	FIELD(I64, cmd_move_set_if, partition, "partition", 0),
+	FIELD(STR, cmd_move_set_if, expect_id, "expect_id", OMIT),
+	FIELD(STR, cmd_move_set_if, expected_owner, "expected_owner", 0),
+	FIELD(STR, cmd_move_set_if, expected_target, "expected_target", OMIT),
+	FIELD(STR, cmd_move_set_if, target, "target", 0),
+	FIELD(I64, cmd_move_set_if, max_moves, "max_moves", OMIT),
+};
+const struct record_type cmd_move_set_if_type = RECORD_TYPE("move", cmd_move_set_if, move_set_if_fields);
+
+static const struct field move_complete_if_fields[] = {
+	FIELD(STR, cmd_move_complete_if, topic, "topic", 0),
+	FIELD(I64, cmd_move_complete_if, partition, "partition", 0),
+	FIELD(STR, cmd_move_complete_if, expect_id, "expect_id", OMIT),
+	FIELD(U64, cmd_move_complete_if, move_id, "move_id", 0),
+	FIELD(STR, cmd_move_complete_if, expected_owner, "expected_owner", 0),
+	FIELD(STR, cmd_move_complete_if, target, "target", 0),
+};
+const struct record_type cmd_move_complete_if_type =
+    RECORD_TYPE("move completion", cmd_move_complete_if, move_complete_if_fields);
+
+static const struct field move_abort_if_fields[] = {
+	FIELD(STR, cmd_move_abort_if, topic, "topic", 0),
+	FIELD(I64, cmd_move_abort_if, partition, "partition", 0),
+	FIELD(STR, cmd_move_abort_if, expect_id, "expect_id", OMIT),
+	FIELD(U64, cmd_move_abort_if, move_id, "move_id", 0),
+};
+const struct record_type cmd_move_abort_if_type = RECORD_TYPE("move abort", cmd_move_abort_if, move_abort_if_fields);
+
+static const struct field partition_pin_fields[] = {
+	FIELD(STR, cmd_partition_pin, topic, "topic", 0),
+	FIELD(I64, cmd_partition_pin, partition, "partition", 0),
+	FIELD(STR, cmd_partition_pin, expect_id, "expect_id", OMIT),
+	FIELD(BOOL, cmd_partition_pin, pinned, "pinned", 0),
+};
+const struct record_type cmd_partition_pin_type = RECORD_TYPE("partition pin", cmd_partition_pin, partition_pin_fields);
 
 /* ---- entry types ---- */
 

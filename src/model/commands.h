@@ -60,6 +60,10 @@
 	X(MEMBER_EXTRA, 64, "member extra", member_extra, member_extra_type)                                           \
 	X(TOPIC_LABELS, 65, "topic labels", cmd_topic_labels, cmd_topic_labels_type)                                   \
 	X(MEMBER_CORDON, 66, "member cordon", cmd_member_cordon, cmd_member_cordon_type)                               \
+	X(MOVE_SET_IF, 72, "compare-and-set move", cmd_move_set_if, cmd_move_set_if_type)                              \
+	X(MOVE_COMPLETE_IF, 73, "compare-and-set move completion", cmd_move_complete_if, cmd_move_complete_if_type)    \
+	X(MOVE_ABORT_IF, 74, "compare-and-set move abort", cmd_move_abort_if, cmd_move_abort_if_type)                  \
+	X(PARTITION_PIN, 75, "partition pin", cmd_partition_pin, cmd_partition_pin_type)                               \
 	X(TOPIC_REPLICAS, 80, "set replication", cmd_topic_replicas, cmd_topic_replicas_type)                          \
 	X(REPLICAS_PLACE, 81, "place replicas", cmd_replicas_place, cmd_replicas_place_type)                           \
 	X(LEADER_CHANGE, 82, "leader change", cmd_leader_change, cmd_leader_change_type)                               \
@@ -379,6 +383,45 @@ struct cmd_replicas_change {
 	struct str reason;
 };
 
+/* 72: a partition gets a target, if it is as it was read. The target must be a member that may be given partitions. */
+struct cmd_move_set_if {
+	struct str topic;
+	int64_t partition;
+	struct str expect_id;       /* incarnation of the topic */
+	struct str expected_owner;
+	struct str expected_target; /* "" = not moving */
+	struct str target;
+	int64_t max_moves; /* refused when so many are under way and this one is not among them; 0 = no bound */
+};
+
+/* 73 */
+struct cmd_move_complete_if {
+	struct str topic;
+	int64_t partition;
+	struct str expect_id;
+	uint64_t move_id; /* log index that set the target */
+	struct str expected_owner;
+	struct str target;
+};
+
+/* 74 */
+struct cmd_move_abort_if {
+	struct str topic;
+	int64_t partition;
+	struct str expect_id;
+	uint64_t move_id;
+};
+
+/* 75: the rebalance leaves a pinned partition alone */
+struct cmd_partition_pin {
+	struct str topic;
+	int64_t partition;
+	struct str expect_id;
+	bool pinned;
+};
+
+extern const struct record_type cmd_move_set_if_type, cmd_move_complete_if_type, cmd_move_abort_if_type;
+extern const struct record_type cmd_partition_pin_type;
 extern const struct record_type cmd_topic_labels_type, cmd_member_cordon_type;
 extern const struct record_type cmd_topic_replicas_type, cmd_replicas_place_type, cmd_leader_change_type;
 extern const struct record_type cmd_in_sync_change_type, cmd_replicas_change_type;

@@ -315,6 +315,13 @@ struct move_complete {
 	struct opt_bool force;
 };
 
+struct move_progress {
+	struct str topic_id;
+	struct opt_u64 move_id; /* required, as is phase */
+	struct str phase;       /* copying, frozen */
+	struct opt_u64 copied_bytes, total_bytes;
+};
+
 /* What a server is to be in the Raft configuration. */
 struct server_set {
 	struct str id;
@@ -329,6 +336,7 @@ struct leader_transfer {
 extern const struct record_type topic_create_type, topic_alter_type, child_attach_type, child_pause_type;
 extern const struct record_type child_resume_type, child_skip_type, user_create_type, user_grants_type;
 extern const struct record_type user_password_type, remote_create_type, remote_patch_type, member_register_type;
+extern const struct record_type move_progress_type;
 extern const struct record_type move_set_type, move_complete_type, leader_transfer_type;
 extern const struct record_type server_set_type;
 

@@ -77,6 +77,55 @@ void svc_fail_not_leader(struct svc_answer *a)
 	a->not_leader = true;
 }
 
+void svc_dry_run_begin(struct json_writer *w, bool would)
+{
+	json_begin_object(w);
+	json_field_bool(w, "dry_run", true);
+	json_field_bool(w, "would", would);
+	json_key(w, "intents");
+	json_begin_array(w);
+}
+
+void svc_dry_run_end(struct json_writer *w, const char *code, const char *text)
+{
+	json_end_array(w);
+	json_key(w, "reasons");
+	json_begin_array(w);
+	if (code) {
+		json_begin_object(w);
+		json_field_cstr(w, "code", code);
+		json_field_cstr(w, "message", text);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_end_object(w);
+}
+
+/* The sentence of an error, as put_error wrote it. */
+static struct str error_text(struct str body, struct arena *arena)
+{
+	struct json_reader r;
+
+	json_reader_init(&r, body, 0);
+	if (json_next(&r) == JSON_OBJECT && json_next(&r) == JSON_KEY && json_next(&r) == JSON_STRING)
+		return json_token_str(&r, arena);
+	return (struct str){ "", 0 };
+}
+
+void svc_dry_run_refused(struct svc_answer *a, struct arena *arena)
+{
+	const char *code = a->code;
+	struct str text = error_text((struct str){ (const char *)a->body.data, a->body.len }, arena);
+	char copy[512];
+	struct json_writer w = { .out = &a->body };
+
+	snprintf(copy, sizeof(copy), STR_FMT, STR_ARG(text));
+	buf_clear(&a->body);
+	svc_dry_run_begin(&w, false);
+	svc_dry_run_end(&w, code, copy);
+	svc_answer_json(a, 200);
+}
+
 void svc_answer_json(struct svc_answer *a, int status)
 {
 	buf_putc(&a->body, '\n');
@@ -120,6 +169,15 @@ static const struct refusal_row {
 	{ FSM_PARTITION_RANGE, 404, "partition_not_found", "the topic has no such partition" },
 	{ FSM_PARTITION_ASSIGNED, 409, "already_owner", "the partition has an owner already" },
 	{ FSM_MOVE_CHANGED, 409, "move_changed", "the move changed since it was read" },
+	{ FSM_MOVE_IN_FLIGHT, 409, "move_in_flight",
+	  "the partition is moving already; say expected_target to send it elsewhere, or abort the move" },
+	{ FSM_ALREADY_OWNER, 409, "already_owner", "the target owns the partition already" },
+	{ FSM_REPLICATED, 409, "not_in_sync", "the topic has copies of each partition: change its replicas instead" },
+	{ FSM_NO_MOVE, 404, "no_move", "the partition is not moving" },
+	{ FSM_MOVE_LIMIT, 409, "move_in_flight", "as many moves are under way as max_moves allows" },
+	{ FSM_TARGET_NOT_ALIVE, 409, "target_not_alive", "%s is not alive; start it, or choose another target" },
+	{ FSM_TARGET_DRAINING, 409, "target_draining", "%s is draining; choose another target" },
+	{ FSM_TARGET_NOT_PLACEABLE, 409, "target_not_placeable", "%s takes no partitions; choose another target" },
 	{ FSM_MEMBER_NOT_FOUND, 404, "member_not_found", "member not found" },
 	{ FSM_MEMBER_REMOVED, 409, "member_removed", "the member was removed" },
 	{ FSM_USER_NOT_FOUND, 404, "user_not_found", "user not found" },

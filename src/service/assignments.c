@@ -61,6 +61,8 @@ void svc_put_assignment(struct json_writer *w, struct str topic, struct str id, 
 		json_field_str(w, "target_id", o->target);
 		json_field_u64(w, "move_id", o->move_id);
 	}
+	if (o->pinned)
+		json_field_bool(w, "pinned", true);
 	json_field_u64(w, "version", o->version);
 	json_end_object(w);
 }

@@ -12,6 +12,8 @@ static const char *const names[SVC_OP_END] = {
 	[SVC_USER_GRANTS] = "user.grants",     [SVC_USER_PASSWORD] = "user.password",
 	[SVC_USER_SEED] = "user.seed_root",    [SVC_SERVER_SET] = "server.set",
 	[SVC_SERVER_REMOVE] = "server.remove", [SVC_LEADER_TRANSFER] = "leader.transfer",
+	[SVC_MOVE_SET] = "move.set",           [SVC_MOVE_COMPLETE] = "move.complete",
+	[SVC_MOVE_ABORT] = "move.abort",       [SVC_MOVE_ABORT_ALL] = "moves.abort",
 	[SVC_SNAPSHOT] = "snapshot.take",
 };
 

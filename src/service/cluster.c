@@ -82,32 +82,6 @@ struct refusal {
 	char text[600];
 };
 
-/* Opens the answer of a dry run, up to its intents. */
-static void begin_dry_run(struct json_writer *w, bool would)
-{
-	json_begin_object(w);
-	json_field_bool(w, "dry_run", true);
-	json_field_bool(w, "would", would);
-	json_key(w, "intents");
-	json_begin_array(w);
-}
-
-/* `why`: what would refuse it; NULL: nothing. */
-static void end_dry_run(struct json_writer *w, const struct refusal *why)
-{
-	json_end_array(w);
-	json_key(w, "reasons");
-	json_begin_array(w);
-	if (why) {
-		json_begin_object(w);
-		json_field_cstr(w, "code", why->code);
-		json_field_cstr(w, "message", why->text);
-		json_end_object(w);
-	}
-	json_end_array(w);
-	json_end_object(w);
-}
-
 static void answer_refusal(struct svc_task *t, const struct refusal *r)
 {
 	struct svc_answer a = { 0 };
@@ -118,8 +92,8 @@ static void answer_refusal(struct svc_task *t, const struct refusal *r)
 		end(t, &a);
 		return;
 	}
-	begin_dry_run(&w, false);
-	end_dry_run(&w, r);
+	svc_dry_run_begin(&w, false);
+	svc_dry_run_end(&w, r->code, r->text);
 	svc_answer_json(&a, 200);
 	end(t, &a);
 }
@@ -170,7 +144,7 @@ static void answer_would_change(struct svc_task *t)
 	struct svc_answer a = { 0 };
 	struct json_writer w = { .out = &a.body };
 
-	begin_dry_run(&w, true);
+	svc_dry_run_begin(&w, true);
 	if (c->changed) {
 		json_begin_object(&w);
 		json_field_cstr(&w, "op", c->kind == NODE_CHANGE_REMOVE ? "remove" : "set");
@@ -181,7 +155,7 @@ static void answer_would_change(struct svc_task *t)
 		}
 		json_end_object(&w);
 	}
-	end_dry_run(&w, NULL);
+	svc_dry_run_end(&w, NULL, NULL);
 	svc_answer_json(&a, 200);
 	end(t, &a);
 }
@@ -313,12 +287,12 @@ static void on_transferred(struct svc_task *t, enum svc_wake why)
 		return;
 	}
 	if (t->rq.dry_run) {
-		begin_dry_run(&w, true);
+		svc_dry_run_begin(&w, true);
 		json_begin_object(&w);
 		json_field_cstr(&w, "op", "transfer");
 		json_field_cstr(&w, "to", heir);
 		json_end_object(&w);
-		end_dry_run(&w, NULL);
+		svc_dry_run_end(&w, NULL, NULL);
 	} else {
 		json_begin_object(&w);
 		json_field_cstr(&w, "leader", heir);

@@ -64,6 +64,7 @@ const struct svc_code svc_codes[] = {
 	{ 409, "target_behind", "the target lags behind" },
 	{ 409, "target_draining", "the target is draining" },
 	{ 409, "target_not_alive", "the target is not alive" },
+	{ 409, "target_not_placeable", "the target takes no partitions" },
 	{ 409, "topic_changed", "the topic is not the one that was read" },
 	{ 409, "topic_exists", "a topic of this name, or one that differs only in case, exists" },
 	{ 409, "transfer_in_progress", "leadership is being handed over already" },

@@ -22,6 +22,7 @@ static const struct {
 	[SVC_ASSIGNMENT_LIST] = { svc_assignment_list, true },
 	[SVC_CONFIRM_TOPIC] = { svc_confirm_topic, true },
 	[SVC_CONFIRM_PARTITION] = { svc_confirm_partition, true },
+	[SVC_MOVE_LIST] = { svc_move_list, true },
 	[SVC_MEMBER_LIST] = { svc_member_list, true },
 	[SVC_SERVER_LIST] = { svc_server_list, true },
 	[SVC_USER_LIST] = { svc_user_list, true },

@@ -21,6 +21,7 @@ struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
 	sh->min_voters = o->min_voters;
 	sh->started_ms = clock_mono_ms();
 	sh->admin_password = o->admin_password;
+	sh->progress = svc_progress_new();
 	bcrypt_queue_init(&sh->bcrypt, o->pool);
 	if (o->auth)
 		sh->auth = auth_new(&sh->bcrypt);
@@ -32,6 +33,7 @@ void svc_shared_free(struct svc_shared *sh)
 	if (!sh)
 		return;
 	auth_free(sh->auth);
+	svc_progress_free(sh->progress);
 	bcrypt_queue_fini(&sh->bcrypt);
 	mem_free(sh);
 }
@@ -213,6 +215,11 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_CHILD_ATTACH:
 	case SVC_CHILD_DETACH:
 	case SVC_SCHEMA_PUT:
+	case SVC_MOVE_SET:
+	case SVC_MOVE_PROGRESS:
+	case SVC_MOVE_COMPLETE:
+	case SVC_MOVE_ABORT:
+	case SVC_MOVE_ABORT_ALL:
 		if (!svc_write_run(s, rq, done, arg))
 			fail_overloaded(s, done, arg);
 		return;

@@ -39,6 +39,12 @@ enum svc_op {
 	SVC_TOPIC_ASSIGNMENTS,
 	SVC_TOPIC_ASSIGNMENT, /* one partition */
 	SVC_ASSIGNMENT_LIST,
+	SVC_MOVE_LIST,
+	SVC_MOVE_SET,
+	SVC_MOVE_PROGRESS, /* how far the target is; the leader remembers it, nothing is replicated */
+	SVC_MOVE_COMPLETE,
+	SVC_MOVE_ABORT,
+	SVC_MOVE_ABORT_ALL,
 	SVC_CONFIRM_TOPIC,     /* does it still exist? Answered by the leader, or not at all */
 	SVC_CONFIRM_PARTITION, /* likewise: does a member still hold it? */
 	SVC_MEMBER_LIST,
@@ -117,6 +123,7 @@ struct svc_request {
 	bool strong;                       /* a read: not before a read index begun after the request came */
 	bool has_max_age;
 	uint64_t max_age_ms; /* a read: 503 when the last contact with the leader is older */
+	bool detail;
 	bool dry_run;        /* a write: judge, change nothing */
 	bool has_since;
 	raft_index since; /* entries of the log behind this one */

@@ -46,6 +46,7 @@ struct svc_shared {
 	struct bcrypt_queue bcrypt;
 	struct auth *auth; /* NULL: auth is off */
 	const char *admin_password;
+	struct svc_progress *progress; /* moves.c */
 	_Atomic bool caught_up_once; /* readyz: since start, seen by any thread */
 };
 
@@ -190,6 +191,7 @@ int svc_schema_get(struct svc *s, struct store_txn *txn, const struct svc_reques
 int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_move_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_member_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_server_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
@@ -204,6 +206,11 @@ bool svc_was_caught_up(struct svc *s);                   /* once since the start
 /* Marks an answer as finished JSON: type, final newline, status. */
 void svc_answer_json(struct svc_answer *a, int status);
 void svc_fail_topic_missing(struct svc_answer *a);
+/* The answer of a dry run: opened up to its intents, then closed with what would refuse it (`code` NULL: nothing). */
+void svc_dry_run_begin(struct json_writer *w, bool would);
+void svc_dry_run_end(struct json_writer *w, const char *code, const char *text);
+/* Makes the answer of a dry run out of the refusal `a`. */
+void svc_dry_run_refused(struct svc_answer *a, struct arena *arena);
 /* Record and what veena adds to it, without the last brace. */
 void svc_put_topic_open(struct buf *out, const struct fsm_topic *t);
 /* One word of api.md for how a partition is. */
@@ -235,6 +242,11 @@ void svc_etag_none_match(const struct svc_request *rq, struct svc_answer *a);
 enum svc_precondition { SVC_PRECONDITION_MET, SVC_PRECONDITION_FAILED, SVC_PRECONDITION_UNREADABLE };
 /* If-Match against a stored topic: only what the record itself holds counts. */
 enum svc_precondition svc_etag_if_match(struct str field, const struct fsm_topic *t);
+
+/* ---- moves.c ---- */
+
+struct svc_progress *svc_progress_new(void);
+void svc_progress_free(struct svc_progress *p); /* accepts NULL */
 
 /* ---- write.c and the files of the writes ---- */
 

@@ -393,11 +393,36 @@ static void write_hash(struct svc_task *t)
 	svc_task_wait_expected(t, BCRYPT_WAIT_MS);
 }
 
+static void answer_would(struct svc_task *t)
+{
+	struct svc_answer a = { .index = fsm_reader_index(&t->svc->reader) };
+	struct json_writer w = { .out = &a.body };
+
+	svc_dry_run_begin(&w, true);
+	if (t->write->kind->intents)
+		t->write->kind->intents(t, &w);
+	svc_dry_run_end(&w, NULL, NULL);
+	svc_answer_json(&a, 200);
+	write_answer(t, &a);
+}
+
+/* `a` is as the state says. */
+static void answer_refused(struct svc_task *t, struct svc_answer *a)
+{
+	if (t->rq.dry_run && a->status >= 400)
+		svc_dry_run_refused(a, &t->arena);
+	write_answer(t, a);
+}
+
 static void write_go_on(struct svc_task *t)
 {
 	struct svc_write *w = t->write;
 
 	note_stage(t, SVC_STAGE_CHECK);
+	if (t->rq.dry_run) {
+		answer_would(t);
+		return;
+	}
 	if (!has_room(t)) {
 		write_fail(t, 503, "storage_full", "none",
 		           "the metadata store of the leader is full; delete topics, or give it a larger map or disk");
@@ -480,7 +505,7 @@ static void write_check(struct svc_task *t)
 	case SVC_VERDICT_HASH: write_hash(t); return;
 	case SVC_VERDICT_REFUSED:
 		if (w->is_confirmed && fsm_reader_index(&t->svc->reader) >= w->confirmed)
-			write_answer(t, &a);
+			answer_refused(t, &a);
 		else
 			write_confirm(t, &a);
 		return;
@@ -538,7 +563,8 @@ static void retry_placement(struct svc_task *t, const struct svc_want *refused, 
 static bool is_changed(int refusal)
 {
 	return refusal == FSM_TOPIC_CHANGED || refusal == FSM_PARENT_CHANGED || refusal == FSM_CHILD_CHANGED ||
-	       refusal == FSM_SCHEMA_EXISTS || refusal == FSM_SCHEMA_GAP;
+	       refusal == FSM_SCHEMA_EXISTS || refusal == FSM_SCHEMA_GAP || refusal == FSM_MOVE_CHANGED ||
+	       refusal == FSM_MOVE_IN_FLIGHT || refusal == FSM_NO_MOVE;
 }
 
 static void refused_at_apply(struct svc_task *t)
@@ -666,6 +692,11 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	case SVC_CHILD_ATTACH: return &svc_child_attach_kind;
 	case SVC_CHILD_DETACH: return &svc_child_detach_kind;
 	case SVC_SCHEMA_PUT: return &svc_schema_put_kind;
+	case SVC_MOVE_SET: return &svc_move_set_kind;
+	case SVC_MOVE_PROGRESS: return &svc_move_progress_kind;
+	case SVC_MOVE_COMPLETE: return &svc_move_complete_kind;
+	case SVC_MOVE_ABORT: return &svc_move_abort_kind;
+	case SVC_MOVE_ABORT_ALL: return &svc_move_abort_all_kind;
 	case SVC_USER_CREATE: return &svc_user_create_kind;
 	case SVC_USER_DELETE: return &svc_user_delete_kind;
 	case SVC_USER_GRANTS: return &svc_user_grants_kind;

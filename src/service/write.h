@@ -48,6 +48,8 @@ struct svc_write_kind {
 	enum svc_verdict (*check)(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc);
 	/* Adds the commands; the first is the one whose refusal is the write's. */
 	void (*build)(struct svc_task *t, struct entry_builder *b);
+	/* What a dry run shows of it, after a check that found nothing against it: elements of an array. NULL: nothing. */
+	void (*intents)(struct svc_task *t, struct json_writer *w);
 	/* It is applied at `index`. */
 	void (*answer)(struct svc_task *t, raft_index index, struct svc_answer *a);
 };
@@ -55,12 +57,22 @@ struct svc_write_kind {
 extern const struct svc_write_kind svc_topic_create_kind, svc_topic_alter_kind, svc_topic_delete_kind;
 extern const struct svc_write_kind svc_user_create_kind, svc_user_delete_kind, svc_user_grants_kind;
 extern const struct svc_write_kind svc_user_password_kind, svc_user_seed_kind;
+extern const struct svc_write_kind svc_move_set_kind, svc_move_progress_kind, svc_move_complete_kind;
+extern const struct svc_write_kind svc_move_abort_kind, svc_move_abort_all_kind;
 extern const struct svc_write_kind svc_child_attach_kind, svc_child_detach_kind, svc_schema_put_kind;
 
 /* One partition that wants an owner. */
 struct svc_want {
 	uint32_t partition;
 	struct str owner; /* "" = left to the sweep */
+};
+
+/* A move as a check found it. Texts in the task's arena. */
+struct svc_move {
+	struct str topic, topic_id, owner, target;
+	uint32_t partition;
+	raft_index move_id;
+	bool pinned;
 };
 
 /* A schema document on its way to become a topic's next version. */
@@ -93,6 +105,9 @@ struct svc_write {
 		struct topic_create create;
 		struct topic_alter alter;
 		struct child_attach attach;
+		struct move_set move;
+		struct move_progress progress;
+		struct move_complete complete;
 		struct user_create user_create;
 		struct user_grants user_grants;
 		struct user_password user_password;
@@ -112,6 +127,11 @@ struct svc_write {
 	size_t lead;            /* commands of the entry before the first placement */
 	struct svc_want wants[TOPIC_PARTITIONS_MAX];
 	size_t want_count;
+
+	struct svc_move *moves; /* moves: the one, or those to be aborted */
+	size_t move_count;
+	bool sets_target, sets_pin; /* what a move changes */
+	bool more_moves;            /* than one entry takes */
 
 	struct user user;     /* users: the record as it is, then as it will be */
 	unsigned delete_type; /* users: the entry type that deletes */

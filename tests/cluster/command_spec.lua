@@ -131,6 +131,33 @@ describe("command", function()
 		refuses(2, at .. "topics alter orders --schema '{'", "schema")
 	end)
 
+	-- Moves: set, shown, aborted; dry runs change nothing, what is wrong says so.
+	harness.case("moves partitions", { nodes = 2 }, function(c)
+		local at = "--url 127.0.0.1:" .. c:leader().http_port .. " "
+		harness.eventually(10000, "two members", function()
+			return #c:leader():get("/v1/cluster/members", 200).json.members == 2
+		end)
+		c:leader():post("/v1/topics", { name = "a", partitions = 3 }, 201)
+		local from = c:leader():get("/v1/topics/a/partitions/1", 200).json.owner_id
+		local to = from == "n1" and "n2" or "n1"
+		refuses(2, at .. "moves set a n2", "no TOPIC/PARTITION")
+		refuses(2, at .. "moves abort", "--all")
+		refuses(1, at .. "moves set a/1 " .. from, "already_owner")
+		local code, out = veena(at .. "moves set a/1 " .. to .. " --dry-run")
+		assert(code == 0 and out:find("would be carried out", 1, true), out)
+		code, out = veena(at .. "moves set a/1 " .. to .. " --pin")
+		assert(code == 0 and out:find(("from %s to %s, pinned"):format(from, to), 1, true), out)
+		code, out = veena(at .. "moves")
+		assert(code == 0 and out:find("a/1", 1, true), out)
+		code, out = veena(at .. "moves abort a/1")
+		assert(code == 0 and out:find("a/1 stays on " .. from, 1, true), out)
+		refuses(1, at .. "moves abort a/1", "no_move")
+		veena(at .. "moves set a/0 " .. (c:leader():get("/v1/topics/a/partitions/0", 200).json.owner_id == "n1"
+			and "n2" or "n1"))
+		code, out = veena(at .. "--yes moves abort --all")
+		assert(code == 0 and out:find("aborted 1 moves", 1, true), out)
+	end)
+
 	-- The verbs about servers, leader and log: what they print, and how they refuse.
 	harness.case("shows and changes the servers of a cluster", { nodes = 1 }, function(c)
 		local node = c:leader()

@@ -172,7 +172,7 @@ static const struct refusal_row {
 	{ FSM_MOVE_IN_FLIGHT, 409, "move_in_flight",
 	  "the partition is moving already; say expected_target to send it elsewhere, or abort the move" },
 	{ FSM_ALREADY_OWNER, 409, "already_owner", "the target owns the partition already" },
-	{ FSM_REPLICATED, 409, "not_in_sync", "the topic has copies of each partition: change its replicas instead" },
+	{ FSM_REPLICATED, 409, "replicated", "the topic has copies of each partition: change its replicas instead" },
 	{ FSM_NO_MOVE, 404, "no_move", "the partition is not moving" },
 	{ FSM_MOVE_LIMIT, 409, "move_in_flight", "as many moves are under way as max_moves allows" },
 	{ FSM_TARGET_NOT_ALIVE, 409, "target_not_alive", "%s is not alive; start it, or choose another target" },

@@ -51,6 +51,7 @@ const struct svc_code svc_codes[] = {
 	{ 409, "remote_exists", "a remote of this name exists" },
 	{ 409, "remote_in_use", "children use the remote" },
 	{ 409, "remote_limit", "there are as many remotes as there may be" },
+	{ 409, "replicated", "the topic has copies of each partition; change its replicas" },
 	{ 409, "role_conflict", "the topics' roles do not allow this link" },
 	{ 409, "schema_conflict", "another version is the latest than the one expected" },
 	{ 409, "schema_full", "no room for another schema version" },

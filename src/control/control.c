@@ -129,6 +129,15 @@ bool lane_is_forming(const struct lane *l)
 	return with_row && without_row;
 }
 
+int64_t control_setting(const struct control *c, const char *name)
+{
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		if (strcmp(c->settings[i].name, name) == 0)
+			return c->settings[i].value;
+	}
+	return 0;
+}
+
 /* ---- the whole ---- */
 
 /* Consensus thread. */
@@ -149,6 +158,9 @@ struct control *control_new(const struct control_options *o)
 	c->settings[1] = (struct view_setting){ "dead_after_s", o->dead_after_s };
 	c->settings[2] = (struct view_setting){ "member_heartbeat_ms", o->member_heartbeat_ms };
 	c->settings[3] = (struct view_setting){ "min_voters", o->min_voters };
+	c->settings[4] = (struct view_setting){ "failover_after_s", 10 };
+	c->settings[5] = (struct view_setting){ "replica_lag", 4096 };
+	plans_init(&c->plans);
 	requests_init(&c->requests, c, o->policy_dir);
 	passes_init(&c->passes, c, o->policy_dir);
 	node_on_leadership(o->node, on_leadership, c);
@@ -167,6 +179,7 @@ void control_free(struct control *c)
 	svc_set_control(NULL);
 	requests_fini(&c->requests);
 	passes_fini(&c->passes);
+	plans_fini(&c->plans);
 	mem_free(c);
 }
 

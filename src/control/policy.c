@@ -42,7 +42,10 @@ static struct {
 
 const char *policy_kind_name(enum policy_kind k)
 {
-	static const char *const names[] = { [POLICY_PLACEMENT] = "placement", [POLICY_SCHEMA] = "schema" };
+	static const char *const names[] = {
+		[POLICY_PLACEMENT] = "placement", [POLICY_REBALANCE] = "rebalance", [POLICY_LIVENESS] = "liveness",
+		[POLICY_DRAIN] = "drain",         [POLICY_FAILOVER] = "failover",   [POLICY_SCHEMA] = "schema",
+	};
 	return names[k];
 }
 
@@ -259,7 +262,7 @@ struct attempt {
 
 static const char attempt_key;
 
-void policy_push_function(lua_State *L, const char *function)
+bool policy_push_optional(lua_State *L, const char *function)
 {
 	lua_rawgetp(L, LUA_REGISTRYINDEX, &attempt_key);
 	struct attempt *at = lua_touserdata(L, -1);
@@ -271,10 +274,32 @@ void policy_push_function(lua_State *L, const char *function)
 		luaL_error(L, "%s: returns a %s, a policy returns a table of functions", at->version->chunk,
 		           luaL_typename(L, -1));
 	lua_pushstring(L, function);
-	if (lua_rawget(L, -2) != LUA_TFUNCTION)
-		luaL_error(L, "%s: the table it returns has no function '%s'", at->version->chunk, function);
+	const bool found = lua_rawget(L, -2) == LUA_TFUNCTION;
 	lua_remove(L, -2);
+	if (!found)
+		lua_pop(L, 1);
 	at->loading = false;
+	return found;
+}
+
+void policy_push_function(lua_State *L, const char *function)
+{
+	if (policy_push_optional(L, function))
+		return;
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &attempt_key);
+	struct attempt *at = lua_touserdata(L, -1);
+	at->loading = true;
+	luaL_error(L, "%s: the table it returns has no function '%s'", at->version->chunk, function);
+}
+
+struct view_placement policy_placement(const struct policy_set *ps)
+{
+	for (int s = 0; s < POLICY_SOURCE_COUNT; s++) {
+		const struct version *v = &ps->versions[POLICY_PLACEMENT][s];
+		if (v->present && !v->benched)
+			return (struct view_placement){ v->chunk, { (const char *)v->text.data, v->text.len } };
+	}
+	return (struct view_placement){ NULL, { NULL, 0 } };
 }
 
 static LUA_JUMPS int run_attempt(lua_State *L)

@@ -18,8 +18,17 @@
 #include "base/bytes.h"
 #include "base/prom.h"
 #include "control/sandbox.h"
+#include "control/view.h"
 
-enum policy_kind { POLICY_PLACEMENT, POLICY_SCHEMA, POLICY_KIND_COUNT };
+enum policy_kind {
+	POLICY_PLACEMENT,
+	POLICY_REBALANCE,
+	POLICY_LIVENESS,
+	POLICY_DRAIN,
+	POLICY_FAILOVER,
+	POLICY_SCHEMA,
+	POLICY_KIND_COUNT
+};
 
 enum policy_source { POLICY_FILE, POLICY_SHIPPED, POLICY_SOURCE_COUNT }; /* in the order they are asked */
 
@@ -53,6 +62,11 @@ MUST_CHECK int policy_run(struct policy_set *ps, const struct policy_call *call,
 /* For run functions: pushes the named function of the policy that is being tried; raises (a fault of loading) when the
  * policy does not return a table with it. */
 LUA_JUMPS void policy_push_function(lua_State *L, const char *function);
+/* The same of a function that a policy may leave out: false, and nothing is pushed. */
+LUA_JUMPS bool policy_push_optional(lua_State *L, const char *function);
+
+/* The placement policy that would be tried first, for views. Good until the set is refreshed or freed. */
+struct view_placement policy_placement(const struct policy_set *ps);
 
 /* Attempts, failed ones too. Any thread. */
 struct policy_stats {

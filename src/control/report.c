@@ -72,11 +72,17 @@ static void put_metrics(void *arg, struct buf *out)
 	static const char *const outcomes[SVC_INTENT_OUTCOME_COUNT] = { "applied", "refused", "dropped" };
 	const struct control *c = arg;
 	put_runs(out, c);
-	prom_put_head(out, "veena_intents_total", "counter", "What became of the owners that policies named.");
-	for (int o = 0; o < SVC_INTENT_OUTCOME_COUNT; o++)
-		buf_printf(out, "veena_intents_total{kind=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
-		           policy_kind_name(POLICY_PLACEMENT), outcomes[o],
-		           atomic_load_explicit(&c->intents[POLICY_PLACEMENT][o], memory_order_relaxed));
+	prom_put_head(out, "veena_intents_total", "counter", "What became of what policies decided.");
+	for (int k = 0; k < POLICY_KIND_COUNT; k++) {
+		/* A schema's judge decides nothing that is proposed. */
+		for (int o = 0; o < SVC_INTENT_OUTCOME_COUNT && k != POLICY_SCHEMA; o++)
+			buf_printf(out, "veena_intents_total{kind=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
+			           policy_kind_name((enum policy_kind)k), outcomes[o],
+			           atomic_load_explicit(&c->intents[k][o], memory_order_relaxed));
+	}
+	prom_put_head(out, "veena_dead_marking_refused", "gauge",
+	              "1 while marking the silent voters dead would break the quorum.");
+	buf_printf(out, "veena_dead_marking_refused %d\n", (int)atomic_load(&c->dead_refused));
 	prom_put_head(out, "veena_control_paused", "gauge", "1 while an operator has paused the kind.");
 	for (int k = 0; k < POLICY_KIND_COUNT; k++)
 		put_kind(out, "veena_control_paused", (enum policy_kind)k, 0); /* nothing can be paused yet */

@@ -2,8 +2,7 @@
  *
  * Questions are answered in order of arrival, each on the newest state. While the cluster forms (some voters have a
  * member row, others none) they wait up to two seconds for the rest, counted from when forming was first seen, so a
- * voter that never registers costs one wait and not one per create. What was answered is counted as planned until its
- * entry is applied, so that a burst of creates does not land on one member. */
+ * voter that never registers costs one wait and not one per create. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include "fsm/topics.h"
 
 #define FORMING_WAIT_MS 2000
-#define PLANNED_FOR_MS 5000 /* an entry that is not applied by then was refused or lost */
 #define RETRY_MS 50
 
 void requests_init(struct requests *r, struct control *c, const char *policy_dir)
@@ -24,79 +22,6 @@ void requests_init(struct requests *r, struct control *c, const char *policy_dir
 	lane_init(&r->lane, c, policy_dir);
 	r->queue = queue_new(REQUESTS_MAX, sizeof(struct svc_placement *), &r->lane.wake);
 	judge_init(r);
-}
-
-/* ---- what was planned and is not yet applied ---- */
-
-static void forget_plan(struct planned *p)
-{
-	for (size_t i = 0; i < p->count; i++)
-		mem_free((char *)(uintptr_t)p->members[i].member.p);
-	mem_free(p->members);
-	mem_free(p->topic);
-	*p = (struct planned){ 0 };
-}
-
-static bool is_applied(const struct planned *p, struct store_txn *txn)
-{
-	struct fsm_topic t;
-	return fsm_get_topic(txn, str_of(p->topic), &t) == 0 && t.owners_index > p->index;
-}
-
-static void add_count(struct view_pending *sums, size_t *n, size_t cap, const struct view_pending *add)
-{
-	for (size_t i = 0; i < *n; i++) {
-		if (str_eq(sums[i].member, add->member)) {
-			sums[i].partitions += add->partitions;
-			return;
-		}
-	}
-	if (*n < cap)
-		sums[(*n)++] = *add;
-}
-
-/* Sums what is still pending per member into the view. */
-static void show_pending(struct requests *r, uint64_t now_ms)
-{
-	struct cluster_view *v = &r->lane.lv.view;
-	const size_t cap = v->members->count;
-	struct view_pending *sums = arena_alloc(&r->lane.lv.arena, (cap + 1) * sizeof(*sums));
-	size_t n = 0;
-	for (size_t i = 0; i < PLANNED_MAX; i++) {
-		struct planned *p = &r->planned[i];
-		if (!p->topic)
-			continue;
-		if (now_ms >= p->until_ms || is_applied(p, v->txn)) {
-			forget_plan(p);
-			continue;
-		}
-		for (size_t k = 0; k < p->count; k++)
-			add_count(sums, &n, cap, &p->members[k]);
-	}
-	v->pending = sums;
-	v->pending_count = n;
-}
-
-static void remember_plan(struct requests *r, const struct svc_placement *p, const struct place_answer *a,
-                          uint64_t now_ms)
-{
-	if (a->placed == 0)
-		return;
-	struct planned *slot = &r->planned[r->planned_next++ % PLANNED_MAX];
-	forget_plan(slot);
-	slot->topic = mem_strndup(p->topic.p, p->topic.len);
-	slot->index = r->lane.lv.view.index;
-	slot->until_ms = now_ms + PLANNED_FOR_MS;
-	slot->members = mem_alloc(a->placed * sizeof(*slot->members));
-	for (size_t i = 0; i < p->partition_count; i++) {
-		if (a->owners[i].len == 0)
-			continue;
-		const struct view_pending one = { a->owners[i], 1 };
-		const size_t before = slot->count;
-		add_count(slot->members, &slot->count, a->placed, &one);
-		if (slot->count > before)
-			slot->members[before].member.p = mem_strndup(a->owners[i].p, a->owners[i].len);
-	}
 }
 
 /* ---- answering ---- */
@@ -132,7 +57,8 @@ static void place(struct requests *r, struct svc_placement *p, uint64_t now_ms)
 		answer(p, who);
 		return;
 	}
-	show_pending(r, now_ms);
+	struct plans *plans = &r->lane.control->plans;
+	plans_begin(plans, &r->lane, now_ms);
 	const struct place_question q = {
 		.topic_json = p->topic_json,
 		.partitions = p->partitions,
@@ -142,7 +68,9 @@ static void place(struct requests *r, struct svc_placement *p, uint64_t now_ms)
 	};
 	struct place_answer a;
 	struct sandbox_fault fault;
-	if (place_ask(r->lane.policies, &sandbox_budget_request, v, &q, &p->arena, &a, &fault) != 0) {
+	const int rc = place_ask(r->lane.policies, &sandbox_budget_request, v, &q, &p->arena, &a, &fault);
+	plans_end(plans, &r->lane, p->topic, p->partition_count, rc == 0 ? &a : NULL, now_ms);
+	if (rc != 0) {
 		snprintf(p->reason, sizeof(p->reason), "%.255s", fault.message);
 		answer(p, SVC_PLACE_FAILED);
 		return;
@@ -150,7 +78,6 @@ static void place(struct requests *r, struct svc_placement *p, uint64_t now_ms)
 	report_intents(r->lane.control, POLICY_PLACEMENT, SVC_INTENT_REFUSED, a.refused);
 	p->owners = a.owners;
 	snprintf(p->reason, sizeof(p->reason), "%.255s", a.reason);
-	remember_plan(r, p, &a, now_ms);
 	answer(p, SVC_PLACE_DONE);
 }
 
@@ -222,8 +149,6 @@ void requests_fini(struct requests *r)
 	take_queued(r);
 	for (size_t i = 0; i < r->waiting_count; i++)
 		svc_placement_unref(r->waiting[i]); /* the asking threads have ended */
-	for (size_t i = 0; i < PLANNED_MAX; i++)
-		forget_plan(&r->planned[i]);
 	queue_free(r->queue);
 	judge_fini(r);
 	lane_fini(&r->lane);

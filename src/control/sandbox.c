@@ -148,19 +148,33 @@ void sandbox_charge_bytes(lua_State *L, size_t bytes)
 
 /* ---- the two protected calls that scripts and hosts use ---- */
 
-/* pcall for scripts: an error of their own is theirs, a spent budget is not. */
+/* An error of the script's own is its own, a spent budget is not. */
+static LUA_JUMPS int call_within(lua_State *L, int nargs, int nresults)
+{
+	const int status = lua_pcall(L, nargs, nresults, 0);
+	struct sandbox *sb = sandbox_of(L);
+	if (status == LUA_ERRMEM && !sb->spent)
+		sb->spent = SPENT_MEMORY;
+	if (sb->spent)
+		raise_spent(L);
+	return status;
+}
+
+bool sandbox_pcall(lua_State *L, int nargs, int nresults)
+{
+	if (call_within(L, nargs, nresults) == LUA_OK)
+		return true;
+	lua_pop(L, 1);
+	return false;
+}
+
+/* pcall for scripts. */
 static LUA_JUMPS int script_pcall(lua_State *L)
 {
 	luaL_checkany(L, 1);
 	lua_pushboolean(L, 1);
 	lua_insert(L, 1);
-	const int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
-	struct sandbox *sb = sandbox_of(L);
-	if (status == LUA_ERRMEM && !sb->spent)
-		sb->spent = SPENT_MEMORY;
-	if (sb->spent)
-		return raise_spent(L);
-	if (status != LUA_OK) {
+	if (call_within(L, lua_gettop(L) - 2, LUA_MULTRET) != LUA_OK) {
 		lua_pushboolean(L, 0);
 		lua_insert(L, -2);
 		return 2;

@@ -19,7 +19,7 @@ static LUA_JUMPS void charge(const struct cluster_view *v, lua_State *L, uint64_
 		sandbox_charge(L, work);
 }
 
-static LUA_JUMPS struct cluster_view *check_view(lua_State *L)
+struct cluster_view *cluster_view_check(lua_State *L)
 {
 	struct cluster_view **box = luaL_testudata(L, 1, VIEW_TYPE);
 	if (!box)
@@ -54,6 +54,19 @@ static struct view_pending pending_of(const struct cluster_view *v, struct str i
 	return (struct view_pending){ id, 0 };
 }
 
+/* `record` is on top. */
+static LUA_JUMPS double silence_of(lua_State *L, const struct cluster_view *v, struct str id)
+{
+	for (size_t i = 0; i < v->silence_count; i++) {
+		if (str_eq(v->silences[i].member, id))
+			return v->silences[i].silent_s;
+	}
+	lua_getfield(L, -1, "last_heartbeat");
+	const double since_s = v->now_s - (double)lua_tointeger(L, -1);
+	lua_pop(L, 1);
+	return since_s < 0 ? 0 : since_s < v->leader_for_s ? since_s : v->leader_for_s;
+}
+
 static LUA_JUMPS void push_member(lua_State *L, const struct cluster_view *v, const struct fsm_member *m)
 {
 	struct str record;
@@ -65,6 +78,8 @@ static LUA_JUMPS void push_member(lua_State *L, const struct cluster_view *v, co
 	}
 	charge(v, L, LOOKUP_WORK + record.len / 8);
 	lua_push_json(L, record);
+	lua_pushnumber(L, silence_of(L, v, m->id));
+	lua_setfield(L, -2, "silent_s");
 	lua_set_bool(L, "draining", m->draining);
 	lua_set_str(L, "kind", str_of(fsm_member_kind_name(m->kind)));
 	lua_set_bool(L, "placeable", m->placeable);
@@ -111,7 +126,7 @@ static bool fits(const struct member_filter *f, const struct fsm_member *m)
 
 static LUA_JUMPS int view_members(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const struct member_filter f = check_filter(L, 2);
 	lua_newtable(L);
 	sandbox_mark_array(L, -1);
@@ -126,20 +141,25 @@ static LUA_JUMPS int view_members(lua_State *L)
 	return 1;
 }
 
-static LUA_JUMPS int view_member(lua_State *L)
+void cluster_view_push_member(lua_State *L, const struct cluster_view *v, struct str id)
 {
-	const struct cluster_view *v = check_view(L);
-	const struct fsm_member *m = fsm_members_find(v->members, check_name(L, 2));
+	const struct fsm_member *m = fsm_members_find(v->members, id);
 	if (m)
 		push_member(L, v, m);
 	else
 		lua_pushnil(L);
+}
+
+static LUA_JUMPS int view_member(lua_State *L)
+{
+	const struct cluster_view *v = cluster_view_check(L);
+	cluster_view_push_member(L, v, check_name(L, 2));
 	return 1;
 }
 
 static LUA_JUMPS int view_servers(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	lua_newtable(L);
 	sandbox_mark_array(L, -1);
 	for (size_t i = 0; i < v->server_count; i++) {
@@ -168,7 +188,7 @@ static LUA_JUMPS struct fsm_member_counts check_counts(lua_State *L, const struc
 
 static LUA_JUMPS int view_load(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const struct fsm_member_counts counts = check_counts(L, v, check_name(L, 2));
 	lua_pushinteger(L, fsm_member_load(&counts));
 	return 1;
@@ -176,14 +196,14 @@ static LUA_JUMPS int view_load(lua_State *L)
 
 static LUA_JUMPS int view_counts(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const struct fsm_member_counts counts = check_counts(L, v, check_name(L, 2));
 	lua_createtable(L, 0, 5);
 	lua_set_integer(L, "owned", counts.owned);
 	lua_set_integer(L, "coming", counts.coming);
 	lua_set_integer(L, "leaving", counts.leaving);
-	lua_set_integer(L, "leads", 0);
-	lua_set_integer(L, "replicas", 0);
+	lua_set_integer(L, "leads", counts.leads);
+	lua_set_integer(L, "replicas", counts.leads + counts.follows);
 	return 1;
 }
 
@@ -209,14 +229,19 @@ static LUA_JUMPS void push_topic(lua_State *L, const struct cluster_view *v, con
 	lua_pop(L, 1);
 }
 
-static LUA_JUMPS int view_topic(lua_State *L)
+void cluster_view_push_topic(lua_State *L, const struct cluster_view *v, struct str name)
 {
-	const struct cluster_view *v = check_view(L);
 	struct fsm_topic t;
-	if (find_topic(L, v, check_name(L, 2), &t))
+	if (find_topic(L, v, name, &t))
 		push_topic(L, v, &t);
 	else
 		lua_pushnil(L);
+}
+
+static LUA_JUMPS int view_topic(lua_State *L)
+{
+	const struct cluster_view *v = cluster_view_check(L);
+	cluster_view_push_topic(L, v, check_name(L, 2));
 	return 1;
 }
 
@@ -236,7 +261,7 @@ static LUA_JUMPS int topics_step(lua_State *L)
 {
 	lua_pushvalue(L, lua_upvalueindex(1));
 	lua_replace(L, 1);
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	struct fsm_topic t;
 	const int rc = topic_behind(v, check_name(L, lua_upvalueindex(2)), check_name(L, lua_upvalueindex(3)), &t);
 	check_read(L, rc);
@@ -250,7 +275,7 @@ static LUA_JUMPS int topics_step(lua_State *L)
 
 static LUA_JUMPS int view_topics(lua_State *L)
 {
-	check_view(L);
+	cluster_view_check(L);
 	lua_settop(L, 2);
 	lua_pushvalue(L, 1);
 	lua_pushstring(L, luaL_optstring(L, 2, ""));
@@ -262,11 +287,30 @@ static LUA_JUMPS int view_topics(lua_State *L)
 static const char *partition_state(const struct cluster_view *v, const struct fsm_owner *o)
 {
 	if (o->owner.len == 0)
-		return "unplaced";
+		return o->leaderless ? "leaderless" : "unplaced";
 	if (o->target.len > 0)
 		return "moving";
 	const struct fsm_member *m = fsm_members_find(v->members, o->owner);
 	return m && m->alive ? "placed" : "owner_dead";
+}
+
+static LUA_JUMPS void set_replicas(lua_State *L, const struct cluster_view *v, struct str topic, uint32_t p)
+{
+	struct fsm_replicas set;
+	check_read(L, fsm_get_replicas(v->txn, topic, p, &set));
+	if (set.count == 0)
+		return;
+	charge(v, L, LOOKUP_WORK);
+	lua_set_integer(L, "leader_epoch", (int64_t)set.epoch);
+	lua_createtable(L, (int)set.count, 0);
+	for (size_t i = 0; i < set.count; i++) {
+		lua_createtable(L, 0, 2);
+		lua_set_str(L, "id", set.items[i].id);
+		lua_set_bool(L, "in_sync", set.items[i].in_sync);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	sandbox_mark_array(L, -1);
+	lua_setfield(L, -2, "replicas");
 }
 
 static LUA_JUMPS void push_assignment(lua_State *L, const struct cluster_view *v, const struct fsm_topic *t,
@@ -286,6 +330,10 @@ static LUA_JUMPS void push_assignment(lua_State *L, const struct cluster_view *v
 		lua_set_str(L, "target_id", o.target);
 		lua_set_integer(L, "move_id", (int64_t)o.move_id);
 	}
+	if (o.pinned)
+		lua_set_bool(L, "pinned", true);
+	if (t->replicated)
+		set_replicas(L, v, t->name, p);
 }
 
 static LUA_JUMPS struct str topic_id_of(lua_State *L, const struct cluster_view *v, const struct fsm_topic *t)
@@ -299,7 +347,7 @@ static LUA_JUMPS struct str topic_id_of(lua_State *L, const struct cluster_view 
 
 static LUA_JUMPS int view_assignments(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	struct fsm_topic t;
 	lua_settop(L, 2);
 	lua_newtable(L);
@@ -316,7 +364,7 @@ static LUA_JUMPS int view_assignments(lua_State *L)
 
 static LUA_JUMPS int view_assignment(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const lua_Integer p = luaL_checkinteger(L, 3);
 	struct fsm_topic t;
 	if (find_topic(L, v, check_name(L, 2), &t) && p >= 0 && p < (lua_Integer)t.partition_count)
@@ -376,7 +424,7 @@ static LUA_JUMPS int owned_step(lua_State *L)
 {
 	lua_pushvalue(L, lua_upvalueindex(1));
 	lua_replace(L, 1);
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const struct str member = check_name(L, lua_upvalueindex(2));
 	for (;;) {
 		struct fsm_place after = { .topic = check_name(L, lua_upvalueindex(3)),
@@ -399,7 +447,7 @@ static LUA_JUMPS int owned_step(lua_State *L)
 
 static LUA_JUMPS int view_owned(lua_State *L)
 {
-	check_view(L);
+	cluster_view_check(L);
 	luaL_checkstring(L, 2);
 	lua_pushvalue(L, 1);
 	lua_pushvalue(L, 2);
@@ -411,7 +459,7 @@ static LUA_JUMPS int view_owned(lua_State *L)
 
 static LUA_JUMPS int view_moves(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	lua_newtable(L);
 	sandbox_mark_array(L, -1);
 	lua_Integer n = 0;
@@ -435,7 +483,7 @@ static LUA_JUMPS int view_moves(lua_State *L)
 
 static LUA_JUMPS int view_setting(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const struct str name = check_name(L, 2);
 	for (size_t i = 0; i < v->setting_count; i++) {
 		if (str_is(name, v->settings[i].name)) {
@@ -449,7 +497,7 @@ static LUA_JUMPS int view_setting(lua_State *L)
 /* random(n): 1..n, the same sequence at the same index. */
 static LUA_JUMPS int view_random(lua_State *L)
 {
-	struct cluster_view *v = check_view(L);
+	struct cluster_view *v = cluster_view_check(L);
 	const lua_Integer n = luaL_checkinteger(L, 2);
 	luaL_argcheck(L, n >= 1, 2, "must be at least 1");
 	lua_pushinteger(L, (lua_Integer)rand_below(&v->rand, (uint64_t)n) + 1);
@@ -458,7 +506,7 @@ static LUA_JUMPS int view_random(lua_State *L)
 
 static LUA_JUMPS int view_log(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const struct str text = check_name(L, 2);
 	charge(v, L, 1 + text.len / 8);
 	if (!v->log || v->log->len >= VIEW_LOG_MAX)
@@ -471,7 +519,7 @@ static LUA_JUMPS int view_log(lua_State *L)
 
 static LUA_JUMPS int view_index(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	const struct str name = check_name(L, 2);
 	lua_pushvalue(L, 2);
 	if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
@@ -498,7 +546,7 @@ static LUA_JUMPS int view_newindex(lua_State *L)
 
 static LUA_JUMPS int view_tostring(lua_State *L)
 {
-	const struct cluster_view *v = check_view(L);
+	const struct cluster_view *v = cluster_view_check(L);
 	lua_pushfstring(L, "cluster at index %I", (LUAI_UACINT)v->index);
 	return 1;
 }
@@ -517,6 +565,7 @@ static LUA_JUMPS void push_metatable(lua_State *L)
 		{ "assignments", view_assignments },
 		{ "moves", view_moves },
 		{ "assignment", view_assignment },
+		{ "allowed", cluster_view_allowed },
 		{ "setting", view_setting },
 		{ "random", view_random },
 		{ "log", view_log },

@@ -37,6 +37,18 @@ struct view_pending {
 	uint32_t partitions;
 };
 
+/* How long the leader itself has heard nothing of a member. */
+struct view_silence {
+	struct str member;
+	double silent_s;
+};
+
+/* The placement policy in force, for cluster:allowed; text p NULL: there is none. */
+struct view_placement {
+	const char *chunk;
+	struct str text;
+};
+
 struct view_setting {
 	const char *name; /* of GET /v1/settings */
 	int64_t value;
@@ -54,6 +66,9 @@ struct cluster_view {
 	size_t server_count;
 	const struct view_pending *pending;
 	size_t pending_count;
+	const struct view_silence *silences; /* by member; NULL: told from heartbeats and leader_for_s */
+	size_t silence_count;
+	struct view_placement placement;
 	const struct view_setting *settings;
 	size_t setting_count;
 	struct arena *scratch; /* of one method call: reset when the next begins */
@@ -65,6 +80,15 @@ struct cluster_view {
 /* Pushes the object and ties it to `v`, which outlives the object; seeds the dice from the index. The object has one
  * user value free for its maker. */
 LUA_JUMPS void cluster_view_push(lua_State *L, struct cluster_view *v);
+/* ---- for the files of the view ---- */
+
+LUA_JUMPS struct cluster_view *cluster_view_check(lua_State *L); /* argument 1 of a method; its scratch is reset */
+LUA_JUMPS void cluster_view_push_member(lua_State *L, const struct cluster_view *v, struct str id); /* or nil */
+LUA_JUMPS void cluster_view_push_topic(lua_State *L, const struct cluster_view *v, struct str name); /* or nil */
+/* view_allowed.c: what `allowed` of the placement policy says of a member that is to get a partition; true without one.
+ * cluster:allowed(topic, partition, member) */
+LUA_JUMPS int cluster_view_allowed(lua_State *L);
+
 struct cluster_view *cluster_view_at(lua_State *L, int index); /* NULL: no such object at this index */
 
 #endif /* CONTROL_VIEW_H */

@@ -62,6 +62,8 @@
 	X(ALREADY_OWNER, 84, "already_owner")           /* the target has it */                                        \
 	X(NO_MOVE, 85, "no_move")                       /* it is not moving */                                         \
 	X(MOVE_LIMIT, 86, "move_limit")                 /* as many moves as may be are under way */                    \
+	X(NOT_DRAINING, 87, "not_draining")             /* it was taken back into service */                           \
+	X(MEMBER_HOLDS, 88, "member_holds")             /* partitions name it */                                       \
 	X(TARGET_NOT_ALIVE, 80, "target_not_alive")                                                                    \
 	X(TARGET_DRAINING, 81, "target_draining")                                                                      \
 	X(TARGET_NOT_PLACEABLE, 82, "target_not_placeable")                                                            \

@@ -90,6 +90,7 @@ fsm_command_fn fsm_topic_replicas, fsm_replicas_place, fsm_leader_change, fsm_in
 fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
 fsm_command_fn fsm_move_set_if, fsm_move_complete_if, fsm_move_abort_if, fsm_partition_pin;
 fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_member_dead_if, fsm_member_draining;
+fsm_command_fn fsm_member_remove_if;
 fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra, fsm_member_cordon;
 
 /* ---- put.c: the one way to write ---- */

@@ -134,6 +134,24 @@ int fsm_member_remove(struct apply *a, const void *command)
 	return fsm_put_record(a, STORE_REMOVED_MEMBERS, c->id, &removed_member_type, &tombstone, 0);
 }
 
+/* A drain that was taken back meanwhile, or a partition that came in, keeps the member. */
+int fsm_member_remove_if(struct apply *a, const void *command)
+{
+	const struct cmd_member_at *c = command;
+	struct member_row row;
+	struct member m;
+	int rc = load(a, c->id, &m);
+	if (rc == 0)
+		rc = member_row_load(a, c->id, &row);
+	if (rc)
+		return rc;
+	if (!m.draining)
+		return FSM_NOT_DRAINING;
+	if (row.counts.owned || row.counts.coming || row.counts.follows)
+		return FSM_MEMBER_HOLDS;
+	return fsm_member_remove(a, command);
+}
+
 int fsm_member_readmit(struct apply *a, const void *command)
 {
 	const struct cmd_member_at *c = command;

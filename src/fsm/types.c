@@ -45,6 +45,7 @@ static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
 	[CMD_LEADER_CHANGE] = fsm_leader_change,
 	[CMD_IN_SYNC_CHANGE] = fsm_in_sync_change,
 	[CMD_REPLICAS_CHANGE] = fsm_replicas_change,
+	[CMD_MEMBER_REMOVE_IF] = fsm_member_remove_if,
 	[CMD_MOVE_SET_IF] = fsm_move_set_if,
 	[CMD_MOVE_COMPLETE_IF] = fsm_move_complete_if,
 	[CMD_MOVE_ABORT_IF] = fsm_move_abort_if,

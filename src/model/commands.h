@@ -68,7 +68,8 @@
 	X(REPLICAS_PLACE, 81, "place replicas", cmd_replicas_place, cmd_replicas_place_type)                           \
 	X(LEADER_CHANGE, 82, "leader change", cmd_leader_change, cmd_leader_change_type)                               \
 	X(IN_SYNC_CHANGE, 83, "in-sync change", cmd_in_sync_change, cmd_in_sync_change_type)                           \
-	X(REPLICAS_CHANGE, 84, "replica set change", cmd_replicas_change, cmd_replicas_change_type)
+	X(REPLICAS_CHANGE, 84, "replica set change", cmd_replicas_change, cmd_replicas_change_type)                    \
+	X(MEMBER_REMOVE_IF, 85, "drained member removal", cmd_member_at, cmd_member_at_type)
 
 enum command_type {
 #define COMMAND_ENUM(name, number, text, tag, type) CMD_##name = (number),
@@ -77,7 +78,7 @@ enum command_type {
 };
 
 #define COMMAND_NARAD_MAX 37
-#define COMMAND_MAX 84 /* newest type this release applies: what a server reports as entry_types */
+#define COMMAND_MAX 85 /* newest type this release applies: what a server reports as entry_types */
 
 struct command_info {
 	unsigned type;                     /* enum command_type */
@@ -104,7 +105,7 @@ struct cmd_schema_put {
 	struct str schema; /* the document's bytes */
 };
 
-/* 7, 19, 20 (at = 0) */
+/* 7, 19, 20 (at = 0), 85 (refused unless the member drains and nothing names it) */
 struct cmd_member_at {
 	struct str id;
 	int64_t at; /* Unix seconds */

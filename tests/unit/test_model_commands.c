@@ -84,6 +84,7 @@ static const struct {
 	{ 81, "place replicas", "topic expect_id? partition replicas" },
 	{ 82, "leader change", "topic expect_id? partition expect_epoch leader? unclean? reason?" },
 	{ 83, "in-sync change", "topic expect_id? partition epoch replica in_sync" },
+	{ 85, "drained member removal", "id at" },
 	{ 84, "replica set change", "topic expect_id? partition expect_epoch add? remove? reason?" },
 };
 
@@ -122,7 +123,7 @@ static void test_types_are_frozen(void **state)
 	}
 	assert_int_equal(CMD_TOPIC_CREATE, 1);
 	assert_int_equal(CMD_REMOTE_DELETE, COMMAND_NARAD_MAX);
-	assert_int_equal(CMD_REPLICAS_CHANGE, COMMAND_MAX);
+	assert_int_equal(CMD_MEMBER_REMOVE_IF, COMMAND_MAX);
 	assert_null(command_info(0));
 	assert_null(command_info(COMMAND_NARAD_MAX + 1));
 	assert_null(command_info(UINT32_MAX));

@@ -72,7 +72,7 @@ struct requests {
 	struct svc_placement *waiting[REQUESTS_MAX]; /* in order of arrival */
 	size_t waiting_count;
 	uint64_t forming_since_ms; /* 0: not forming when last looked */
-	struct queue *schemas; /* of struct svc_schema_question * */
+	struct queue *schemas;     /* of struct svc_schema_question * */
 };
 
 void requests_init(struct requests *r, struct control *c, const char *policy_dir);
@@ -104,19 +104,19 @@ struct passes {
 	struct queue *completions; /* of struct node_completion */
 	raft_term term;            /* the one this lane acts in; 0 = none */
 	uint64_t next_tick_ms, next_look_ms, next_prune_ms, next_sweep_ms;
-	raft_index members_seen;               /* version of the members looked at last */
-	raft_index assignments_seen;           /* of the assignments */
-	struct buf receivers;                  /* those that could be given partitions then */
-	uint64_t settle_until_ms;              /* 0: no arrival is waiting for its pass */
-	uint32_t outstanding;                  /* proposals and changes of the configuration */
-	uint32_t generation;                   /* of the pass whose completions count */
+	raft_index members_seen;     /* version of the members looked at last */
+	raft_index assignments_seen; /* of the assignments */
+	struct buf receivers;        /* those that could be given partitions then */
+	uint64_t settle_until_ms;    /* 0: no arrival is waiting for its pass */
+	uint32_t outstanding;        /* proposals and changes of the configuration */
+	uint32_t generation;         /* of the pass whose completions count */
 	bool prune_wanted, sweep_wanted, plan_wanted, drain_wanted;
 	struct buf resume; /* topic after which the sweep goes on; empty: from the start */
 
 	struct heard *heard; /* by id */
 	size_t heard_count;
-	uint64_t looked_ms;  /* at heartbeats, monotonic; 0: not in this term */
-	bool dead_refused;   /* the last verdict of who is dead would have broken the quorum, and that was said */
+	uint64_t looked_ms;   /* at heartbeats, monotonic; 0: not in this term */
+	bool dead_refused;    /* the last verdict of who is dead would have broken the quorum, and that was said */
 	char drain_said[512]; /* what the log said last of what drains wait for */
 };
 

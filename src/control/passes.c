@@ -24,11 +24,11 @@
 
 #define TICK_MS 10000
 #define PRUNE_MS 60000
-#define LOOK_MS 1000      /* at heartbeats */
-#define WATCH_MS 250      /* how often membership is looked at: one atomic load */
-#define SETTLE_MS 1000    /* after the latest arrival */
+#define LOOK_MS 1000        /* at heartbeats */
+#define WATCH_MS 250        /* how often membership is looked at: one atomic load */
+#define SETTLE_MS 1000      /* after the latest arrival */
 #define SWEEP_AGAIN_MS 1000 /* a change sweeps no sooner after the last sweep */
-#define STATE_RETRY_MS 20 /* while the term's first entry is not applied */
+#define STATE_RETRY_MS 20   /* while the term's first entry is not applied */
 
 #define SLOT_COUNT_BITS 24
 

@@ -71,8 +71,8 @@ MUST_CHECK int sandbox_host_call(struct sandbox *sb, lua_CFunction fn, void *arg
 
 /* For host functions: compiles and runs a text chunk and leaves its one result on the stack. */
 LUA_JUMPS void sandbox_push_chunk(lua_State *L, const char *chunk_name, struct str source);
-/* For host functions inside a run: a protected call, as pcall is for scripts. False: it raised, and left nothing. A spent
- * budget goes on up. */
+/* For host functions inside a run: a protected call, as pcall is for scripts. False: it raised, and left nothing. A
+ * spent budget goes on up. */
 LUA_JUMPS bool sandbox_pcall(lua_State *L, int nargs, int nresults);
 /* Turns a fault that happened during sandbox_push_chunk into one of loading. */
 void sandbox_fault_in_load(struct sandbox_fault *fault);

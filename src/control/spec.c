@@ -32,31 +32,13 @@
 #define CLUSTER_TYPE "veena.spec.cluster"
 #define INDEX_DEFAULT 1000
 #define NOW_DEFAULT 1700000000.0 /* Unix seconds */
-#define SERVERS_MAX 16
 #define ENTRIES_MAX 65536
 
 int luaopen_veena_spec(lua_State *L);
 
-static const struct view_setting default_settings[] = {
+const struct view_setting spec_default_settings[SPEC_SETTINGS] = {
 	{ "max_moves", 8 },  { "dead_after_s", 30 },          { "failover_after_s", 10 },
 	{ "min_voters", 3 }, { "member_heartbeat_ms", 5000 }, { "replica_lag", 4096 },
-};
-
-/* Everything behind one `c`. Freed by the userdata's __gc, which the view object keeps alive as its user value. */
-struct spec_cluster {
-	char *path; /* of the scratch store while it has a name */
-	struct fsm *fsm;
-	struct fsm_reader reader;
-	struct arena arena;   /* what the view borrows */
-	struct arena scratch; /* the view's, of one method call */
-	struct buf log;
-	struct buf json; /* one record on its way in */
-	struct entry_builder builder;
-	struct buf entries; /* of struct slab * */
-	size_t entry_count;
-	struct view_server servers[SERVERS_MAX];
-	struct view_setting settings[ARRAY_LEN(default_settings)];
-	struct cluster_view view;
 };
 
 static struct slab *entry_at(const struct spec_cluster *c, size_t i)
@@ -67,7 +49,7 @@ static struct slab *entry_at(const struct spec_cluster *c, size_t i)
 	return s;
 }
 
-static void drop_entries(struct spec_cluster *c)
+void spec_drop_entries(struct spec_cluster *c)
 {
 	for (size_t i = 0; i < c->entry_count; i++)
 		slab_unref(entry_at(c, i));
@@ -83,7 +65,7 @@ static int cluster_gc(lua_State *L)
 	*box = NULL;
 	if (!c)
 		return 0;
-	drop_entries(c);
+	spec_drop_entries(c);
 	if (c->fsm) {
 		fsm_reader_fini(&c->reader);
 		(void)fsm_close(c->fsm, false, NULL); /* a scratch file: there is nothing to keep */
@@ -99,7 +81,7 @@ static int cluster_gc(lua_State *L)
 	return 0;
 }
 
-static LUA_JUMPS struct spec_cluster *push_cluster(lua_State *L)
+struct spec_cluster *spec_push_cluster(lua_State *L)
 {
 	struct spec_cluster **box = lua_newuserdatauv(L, sizeof(*box), 0);
 	*box = NULL;
@@ -126,7 +108,7 @@ void spec_check_fields(lua_State *L, int index, const char *what, const char *co
 	}
 }
 
-static LUA_JUMPS void add_command(lua_State *L, struct spec_cluster *c, enum command_type type, const void *payload)
+void spec_add_command(lua_State *L, struct spec_cluster *c, enum command_type type, const void *payload)
 {
 	if (c->entry_count == ENTRIES_MAX)
 		luaL_error(L, "a cluster of a spec takes at most %d records", ENTRIES_MAX);
@@ -218,11 +200,14 @@ static LUA_JUMPS void add_member(lua_State *L, struct spec_cluster *c)
 		m.status = STR_LIT(MEMBER_ALIVE);
 	if (m.addr.len == 0)
 		m.addr = STR_LIT("127.0.0.1:7942");
+	if (m.last_heartbeat == 0 && str_is(m.status, MEMBER_ALIVE))
+		m.last_heartbeat = (int64_t)c->view.now_s;
 	const bool draining = m.draining;
 	m.draining = false;
-	add_command(L, c, CMD_MEMBER_JOIN, &m);
+	spec_add_command(L, c, CMD_MEMBER_JOIN, &m);
 	if (draining)
-		add_command(L, c, CMD_MEMBER_DRAINING, &(struct cmd_member_draining){ .id = m.id, .draining = true });
+		spec_add_command(L, c, CMD_MEMBER_DRAINING,
+		                 &(struct cmd_member_draining){ .id = m.id, .draining = true });
 
 	struct member_extra x = {
 		.id = m.id,
@@ -244,7 +229,27 @@ static LUA_JUMPS void add_member(lua_State *L, struct spec_cluster *c)
 		x.tags = tagged.tags;
 	}
 	if (!x.placeable || !str_is(x.kind, MEMBER_KIND_SERVER) || x.tags.count)
-		add_command(L, c, CMD_MEMBER_EXTRA, &x);
+		spec_add_command(L, c, CMD_MEMBER_EXTRA, &x);
+}
+
+/* The id that add_topic gave or was given. */
+static LUA_JUMPS struct str find_id(lua_State *L, struct spec_cluster *c, struct str topic)
+{
+	for (size_t i = 0; i < c->topic_count; i++) {
+		if (str_eq(c->topics[i].name, topic))
+			return c->topics[i].id;
+	}
+	luaL_error(L, "the cluster has no topic '%s'", topic.p);
+	return STR_LIT("");
+}
+
+static LUA_JUMPS void remember_id(struct spec_cluster *c, const struct topic *t)
+{
+	struct spec_topic *more = arena_alloc(&c->arena, (c->topic_count + 1) * sizeof(*more));
+	if (c->topic_count > 0)
+		memcpy(more, c->topics, c->topic_count * sizeof(*more));
+	more[c->topic_count++] = (struct spec_topic){ t->name, t->id };
+	c->topics = more;
 }
 
 /* A topic may be given as its name alone. */
@@ -271,23 +276,33 @@ static LUA_JUMPS void add_topic(lua_State *L, struct spec_cluster *c)
 		t.id = (struct str){ arena_printf(&c->arena, "%016zx", c->entry_count + 1), 16 };
 	if (t.created_at == 0)
 		t.created_at = (int64_t)c->view.now_s;
-	add_command(L, c, CMD_TOPIC_CREATE, &t);
+	remember_id(c, &t);
+	spec_add_command(L, c, CMD_TOPIC_CREATE, &t);
 	if (extra.labels.count)
-		add_command(L, c, CMD_TOPIC_LABELS,
-		            &(struct cmd_topic_labels){ .topic = t.name, .expect_id = t.id, .labels = extra.labels });
+		spec_add_command(
+		    L, c, CMD_TOPIC_LABELS,
+		    &(struct cmd_topic_labels){ .topic = t.name, .expect_id = t.id, .labels = extra.labels });
 }
 
 static LUA_JUMPS void add_assignment(lua_State *L, struct spec_cluster *c)
 {
 	luaL_checktype(L, -1, LUA_TTABLE);
+	static const char *const beyond[] = { "pinned", NULL };
 	struct assignment a;
-	read_record(L, c, lua_gettop(L), &assignment_type, &a);
+	copy_table(L);
+	split_fields(L, beyond);
+	const bool pinned = field_flag(L, lua_gettop(L), "pinned", false);
+	read_record(L, c, lua_gettop(L) - 1, &assignment_type, &a);
 	const struct str target = a.target_id;
 	a.target_id = STR_LIT("");
-	add_command(L, c, CMD_PARTITION_ASSIGN, &a);
+	spec_add_command(L, c, CMD_PARTITION_ASSIGN, &a);
 	if (target.len)
-		add_command(L, c, CMD_MOVE_TARGET,
-		            &(struct cmd_move_target){ .topic = a.topic, .partition = a.partition, .target = target });
+		spec_add_command(
+		    L, c, CMD_MOVE_TARGET,
+		    &(struct cmd_move_target){ .topic = a.topic, .partition = a.partition, .target = target });
+	if (pinned)
+		spec_add_command(L, c, CMD_PARTITION_PIN,
+		                 &(struct cmd_partition_pin){ a.topic, a.partition, find_id(L, c, a.topic), true });
 }
 
 static LUA_JUMPS void add_server(lua_State *L, struct spec_cluster *c)
@@ -296,8 +311,8 @@ static LUA_JUMPS void add_server(lua_State *L, struct spec_cluster *c)
 	luaL_checktype(L, -1, LUA_TTABLE);
 	const int at = lua_gettop(L);
 	spec_check_fields(L, at, "a server", names);
-	if (c->view.server_count == SERVERS_MAX)
-		luaL_error(L, "a cluster has at most %d servers", SERVERS_MAX);
+	if (c->view.server_count == SPEC_SERVERS_MAX)
+		luaL_error(L, "a cluster has at most %d servers", SPEC_SERVERS_MAX);
 	c->servers[c->view.server_count++] = (struct view_server){
 		.id = field_text(L, c, at, "id", ""),
 		.voter = field_flag(L, at, "voter", true),
@@ -337,9 +352,9 @@ static struct view_setting *find_setting(struct spec_cluster *c, const char *nam
 
 static LUA_JUMPS void read_settings(lua_State *L, struct spec_cluster *c)
 {
-	memcpy(c->settings, default_settings, sizeof(default_settings));
+	memcpy(c->settings, spec_default_settings, sizeof(spec_default_settings));
 	c->view.settings = c->settings;
-	c->view.setting_count = ARRAY_LEN(default_settings);
+	c->view.setting_count = SPEC_SETTINGS;
 	if (lua_getfield(L, 1, "settings") != LUA_TNIL) {
 		luaL_checktype(L, -1, LUA_TTABLE);
 		for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
@@ -357,20 +372,23 @@ static LUA_JUMPS void read_settings(lua_State *L, struct spec_cluster *c)
 
 /* ---- building the state ---- */
 
-static LUA_JUMPS void open_store(lua_State *L, struct spec_cluster *c, raft_index index)
+void spec_open_store(lua_State *L, struct spec_cluster *c, struct spec_cluster *from, raft_index applied)
 {
 	const char *dir = getenv("TMPDIR");
 	c->path = mem_strdup(arena_printf(&c->arena, "%s/veena-spec-XXXXXX", dir && *dir ? dir : "/tmp"));
 	const int fd = mkstemp(c->path);
 	if (fd < 0)
 		luaL_error(L, "no temporary file at %s", c->path);
+	struct err e;
+	const int rc = from ? store_copy(fsm_store(from->fsm), fd, &e) : 0;
 	close(fd);
+	if (rc != 0)
+		luaL_error(L, "%s", e.msg);
 	const struct fsm_options o = {
 		.store = { .scratch = c->path, .map_bytes = 1u << 30 },
-		.start_index = index - c->entry_count,
+		.start_index = applied,
 		.changes_bytes = 1u << 20,
 	};
-	struct err e;
 	if (fsm_open(&o, &c->fsm, &e) != 0)
 		luaL_error(L, "%s", e.msg);
 	unlink(c->path);
@@ -379,7 +397,7 @@ static LUA_JUMPS void open_store(lua_State *L, struct spec_cluster *c, raft_inde
 	fsm_reader_init(&c->reader, c->fsm);
 }
 
-static LUA_JUMPS void apply_entries(lua_State *L, struct spec_cluster *c, raft_index index)
+void spec_apply_entries(lua_State *L, struct spec_cluster *c, raft_index index)
 {
 	for (size_t i = 0; i < c->entry_count; i++) {
 		struct slab *s = entry_at(c, i);
@@ -402,7 +420,7 @@ static LUA_JUMPS void apply_entries(lua_State *L, struct spec_cluster *c, raft_i
 	}
 }
 
-static LUA_JUMPS void open_view(lua_State *L, struct spec_cluster *c)
+void spec_open_view(lua_State *L, struct spec_cluster *c)
 {
 	struct store_txn *txn;
 	struct err e;
@@ -413,6 +431,23 @@ static LUA_JUMPS void open_view(lua_State *L, struct spec_cluster *c)
 	c->view.servers = c->servers;
 	c->view.scratch = &c->scratch;
 	c->view.log = &c->log;
+}
+
+void spec_push_view(lua_State *L, struct spec_cluster *c, int box)
+{
+	box = lua_absindex(L, box);
+	cluster_view_push(L, &c->view);
+	lua_pushvalue(L, box);
+	lua_setiuservalue(L, -2, 1);
+}
+
+struct spec_cluster *spec_check_cluster(lua_State *L, int arg)
+{
+	if (!cluster_view_at(L, arg) || lua_getiuservalue(L, arg, 1) != LUA_TUSERDATA)
+		luaL_error(L, "argument %d is a cluster made by veena.cluster{...}", arg);
+	struct spec_cluster **box = luaL_checkudata(L, -1, CLUSTER_TYPE);
+	lua_pop(L, 1); /* the view at `arg` keeps it alive */
+	return *box;
 }
 
 static LUA_JUMPS int spec_cluster_new(lua_State *L)
@@ -426,7 +461,7 @@ static LUA_JUMPS int spec_cluster_new(lua_State *L)
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
 	spec_check_fields(L, 1, "a cluster", fields);
-	struct spec_cluster *c = push_cluster(L); /* 2: freed by the collector, whatever is raised from here on */
+	struct spec_cluster *c = spec_push_cluster(L); /* 2: freed by the collector, whatever is raised from here on */
 	lua_getfield(L, 1, "now");
 	c->view.now_s = luaL_optnumber(L, -1, NOW_DEFAULT);
 	lua_getfield(L, 1, "index");
@@ -444,13 +479,11 @@ static LUA_JUMPS int spec_cluster_new(lua_State *L)
 	each(L, c, "assignments", add_assignment);
 	if (index <= (lua_Integer)c->entry_count)
 		luaL_error(L, "index %I is too low for %d records", index, (int)c->entry_count);
-	open_store(L, c, (raft_index)index);
-	apply_entries(L, c, (raft_index)index);
-	drop_entries(c);
-	open_view(L, c);
-	cluster_view_push(L, &c->view);
-	lua_pushvalue(L, 2);
-	lua_setiuservalue(L, -2, 1);
+	spec_open_store(L, c, NULL, (raft_index)index - c->entry_count);
+	spec_apply_entries(L, c, (raft_index)index);
+	spec_drop_entries(c);
+	spec_open_view(L, c);
+	spec_push_view(L, c, 2);
 	return 1;
 }
 
@@ -466,12 +499,10 @@ static LUA_JUMPS int spec_json(lua_State *L)
 int luaopen_veena_spec(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{ "cluster", spec_cluster_new },
-		{ "policy", spec_policy_new },
-		{ "try", spec_try },
-		{ "json", spec_json },
-		{ NULL, NULL },
+		{ "cluster", spec_cluster_new }, { "policy", spec_policy_new }, { "try", spec_try },
+		{ "settle", spec_settle },       { "json", spec_json },         { NULL, NULL },
 	};
+	spec_add_methods(L);
 	luaL_newlib(L, functions);
 	sandbox_push_null(L);
 	lua_setfield(L, -2, "null");

@@ -14,16 +14,9 @@
 #include "control/view.h"
 #include "fsm/topics.h"
 
-#define POLICY_TYPE "veena.spec.policy"
-
-struct spec_policy {
-	struct buf text;
-	char chunk[64];
-};
-
 static int policy_gc(lua_State *L)
 {
-	struct spec_policy *p = luaL_checkudata(L, 1, POLICY_TYPE);
+	struct spec_policy *p = luaL_checkudata(L, 1, SPEC_POLICY_TYPE);
 	buf_fini(&p->text);
 	return 0;
 }
@@ -49,7 +42,7 @@ static LUA_JUMPS void read_source_file(lua_State *L, const char *path, struct sp
 struct spec_call {
 	lua_State *from;
 	int first, count; /* arguments in `from`, the view among them */
-	const struct spec_policy *policy;
+	struct spec_policy *policy;
 	const char *function;
 	struct cluster_view *view;
 	struct cluster_view inner; /* the same state, charged to this call's sandbox */
@@ -102,7 +95,7 @@ static LUA_JUMPS void raise_fault(lua_State *L, const struct sandbox_fault *f)
 }
 
 /* A topic given by name becomes its record, as the core hands it over. */
-static LUA_JUMPS void name_to_topic(lua_State *L, int view_at, int arg)
+void spec_name_to_topic(lua_State *L, int view_at, int arg)
 {
 	if (lua_type(L, arg) != LUA_TSTRING)
 		return;
@@ -137,14 +130,14 @@ static LUA_JUMPS int policy_function(lua_State *L)
 		.from = L,
 		.first = 1,
 		.count = lua_gettop(L),
-		.policy = luaL_checkudata(L, lua_upvalueindex(1), POLICY_TYPE),
+		.policy = luaL_checkudata(L, lua_upvalueindex(1), SPEC_POLICY_TYPE),
 		.function = lua_tostring(L, lua_upvalueindex(2)),
 	};
 	call.view = call.count ? cluster_view_at(L, 1) : NULL;
 	if (!call.view && strcmp(call.function, "compatible") != 0)
 		return luaL_error(L, "the first argument is a cluster made by veena.cluster{...}");
 	if (strcmp(call.function, "place") == 0 && call.count >= 2)
-		name_to_topic(L, 1, 2);
+		spec_name_to_topic(L, 1, 2);
 	const struct sandbox_budget budget = budget_of(call.function);
 	struct sandbox *sb = sandbox_new(&budget, &policy_modules);
 	struct sandbox_fault fault;
@@ -157,6 +150,8 @@ static LUA_JUMPS int policy_function(lua_State *L)
 		lua_pushlightuserdata(L, sb);
 		copied = lua_pcall(L, 1, 2, 0);
 	}
+	call.policy->instructions = sandbox_instructions(sb);
+	call.policy->bytes = sandbox_peak_bytes(sb);
 	sandbox_free(sb);
 	if (rc != 0)
 		raise_fault(L, &fault);
@@ -166,7 +161,7 @@ static LUA_JUMPS int policy_function(lua_State *L)
 /* p.place and the like are made on demand, so that a policy may have any of the contract's functions. */
 static LUA_JUMPS int policy_index(lua_State *L)
 {
-	luaL_checkudata(L, 1, POLICY_TYPE);
+	luaL_checkudata(L, 1, SPEC_POLICY_TYPE);
 	luaL_checkstring(L, 2);
 	lua_pushvalue(L, 1);
 	lua_pushvalue(L, 2);
@@ -179,7 +174,7 @@ int spec_policy_new(lua_State *L)
 	lua_settop(L, 1);
 	struct spec_policy *p = lua_newuserdatauv(L, sizeof(*p), 0);
 	*p = (struct spec_policy){ .chunk = "policy" };
-	if (luaL_newmetatable(L, POLICY_TYPE)) {
+	if (luaL_newmetatable(L, SPEC_POLICY_TYPE)) {
 		lua_pushcfunction(L, policy_gc);
 		lua_setfield(L, -2, "__gc");
 		lua_pushcfunction(L, policy_index);
@@ -203,115 +198,41 @@ int spec_policy_new(lua_State *L)
 	return 1;
 }
 
-/* ---- try: a placement, validated as the core does it ---- */
+/* ---- which functions it has ---- */
 
-static LUA_JUMPS void push_partition_list(lua_State *L, const struct cluster_view *v, struct str topic)
-{
-	struct fsm_topic t;
-	lua_newtable(L);
-	sandbox_mark_array(L, -1);
-	if (fsm_get_topic(v->txn, topic, &t) != 0)
-		luaL_error(L, "the cluster has no topic '%s': give partitions", topic.p);
-	lua_Integer n = 0;
-	for (uint32_t p = 0; p < t.partition_count; p++) {
-		struct fsm_owner o;
-		fsm_topic_owner(&t, p, &o);
-		if (o.owner.len)
-			continue;
-		lua_pushinteger(L, p);
-		lua_rawseti(L, -2, ++n);
-	}
-}
-
-/* The stack of spec_try. */
-enum {
-	TRY_POLICY = 1,
-	TRY_CLUSTER,
-	TRY_ARGS,
-	TRY_TOPIC,
-	TRY_PARTITIONS,
-	TRY_OWNERS,
-	TRY_REASON,
-	TRY_INTENTS,
-	TRY_REFUSED
+struct spec_look {
+	const struct spec_policy *policy;
+	const char *const *names;
+	unsigned found;
 };
 
-/* Sorts the owner on top into the intents or the refused. */
-static LUA_JUMPS void judge_owner(lua_State *L, const struct cluster_view *v, struct str topic, lua_Integer partition)
+static LUA_JUMPS int look(lua_State *L)
 {
-	struct str id;
-	id.p = luaL_checklstring(L, -1, &id.len);
-	const struct place_refusal *why = place_refusal(v->members, id);
-	lua_createtable(L, 0, 4);
-	lua_set_str(L, "topic", topic);
-	lua_set_integer(L, "partition", partition);
-	lua_set_str(L, "to", id);
-	if (lua_type(L, TRY_REASON) == LUA_TSTRING) {
-		lua_pushvalue(L, TRY_REASON);
-		lua_setfield(L, -2, "reason");
-	}
-	if (!why) {
-		lua_rawseti(L, TRY_INTENTS, (lua_Integer)lua_rawlen(L, TRY_INTENTS) + 1);
-		return;
-	}
-	lua_createtable(L, 0, 2);
-	lua_insert(L, -2);
-	lua_setfield(L, -2, "intent");
-	lua_set_str(L, "code", str_of(why->code));
-	lua_rawseti(L, TRY_REFUSED, (lua_Integer)lua_rawlen(L, TRY_REFUSED) + 1);
-}
-
-static LUA_JUMPS void push_new_list(lua_State *L)
-{
-	lua_newtable(L);
-	sandbox_mark_array(L, -1);
-}
-
-int spec_try(lua_State *L)
-{
-	static const char *const fields[] = { "topic", "partitions", NULL };
-	lua_settop(L, TRY_ARGS);
-	luaL_checkudata(L, TRY_POLICY, POLICY_TYPE);
-	struct cluster_view *v = cluster_view_at(L, TRY_CLUSTER);
-	if (!v)
-		return luaL_error(L, "the second argument is a cluster made by veena.cluster{...}");
-	luaL_checktype(L, TRY_ARGS, LUA_TTABLE);
-	spec_check_fields(L, TRY_ARGS, "try", fields);
-	buf_clear(v->log);
-
-	lua_getfield(L, TRY_ARGS, "topic");
-	name_to_topic(L, TRY_CLUSTER, TRY_TOPIC);
-	lua_getfield(L, TRY_TOPIC, "name");
-	struct str topic;
-	topic.p = luaL_checklstring(L, -1, &topic.len); /* kept alive by the record */
-	lua_pop(L, 1);
-	if (lua_getfield(L, TRY_ARGS, "partitions") == LUA_TNIL) {
+	struct spec_look *look = lua_touserdata(L, 1);
+	sandbox_push_chunk(L, look->policy->chunk,
+	                   (struct str){ (const char *)look->policy->text.data, look->policy->text.len });
+	if (!lua_istable(L, -1))
+		luaL_error(L, "%s: returns a %s, a policy returns a table of functions", look->policy->chunk,
+		           luaL_typename(L, -1));
+	for (unsigned i = 0; look->names[i]; i++) {
+		lua_pushstring(L, look->names[i]);
+		if (lua_rawget(L, -2) == LUA_TFUNCTION)
+			look->found |= 1u << i;
 		lua_pop(L, 1);
-		push_partition_list(L, v, topic);
 	}
-	lua_getfield(L, TRY_POLICY, "place");
-	lua_pushvalue(L, TRY_CLUSTER);
-	lua_pushvalue(L, TRY_TOPIC);
-	lua_pushvalue(L, TRY_PARTITIONS);
-	lua_call(L, 3, 2);
-	luaL_checktype(L, TRY_OWNERS, LUA_TTABLE);
-	push_new_list(L);
-	push_new_list(L);
-	const lua_Integer asked = (lua_Integer)lua_rawlen(L, TRY_PARTITIONS);
-	for (lua_Integer i = 1; i <= asked; i++) {
-		lua_rawgeti(L, TRY_PARTITIONS, i);
-		const lua_Integer partition = luaL_checkinteger(L, -1);
-		if (lua_rawgeti(L, TRY_OWNERS, partition) != LUA_TNIL)
-			judge_owner(L, v, topic, partition);
-		lua_pop(L, 2);
+	return 0;
+}
+
+unsigned spec_policy_has(lua_State *L, const struct spec_policy *p, const char *const *names)
+{
+	struct spec_look what = { .policy = p, .names = names };
+	struct sandbox *sb = sandbox_new(&sandbox_budget_pass, &policy_modules);
+	struct sandbox_fault fault;
+	const int rc = sandbox_host_call(sb, look, &what, 0, &fault);
+	sandbox_free(sb);
+	if (rc != 0) {
+		sandbox_fault_in_load(&fault);
+		raise_fault(L, &fault);
 	}
-	lua_createtable(L, 0, 4);
-	lua_pushvalue(L, TRY_INTENTS);
-	lua_setfield(L, -2, "intents");
-	lua_pushvalue(L, TRY_REFUSED);
-	lua_setfield(L, -2, "refused");
-	lua_pushvalue(L, TRY_REASON);
-	lua_setfield(L, -2, "reason");
-	lua_set_str(L, "logs", (struct str){ (const char *)v->log->data, v->log->len });
-	return 1;
+	return what.found;
 }

@@ -1,7 +1,7 @@
 /* Owners for partitions that have none, and the end of rows that belong to no partition.
  *
- * A sweep asks the placement policy topic by topic and proposes one entry a topic of insert-only placements: a partition
- * that got an owner meanwhile refuses the entry, and the next sweep sees it. */
+ * A sweep asks the placement policy topic by topic and proposes one entry a topic of insert-only placements: a
+ * partition that got an owner meanwhile refuses the entry, and the next sweep sees it. */
 #include "base/log.h"
 #include "control/control_internal.h"
 #include "fsm/assignments.h"

@@ -64,7 +64,8 @@ static void end(void *arg, struct sandbox *sb)
 }
 
 int verdict_ask(struct policy_set *ps, enum policy_kind kind, const struct sandbox_budget *budget,
-                struct cluster_view *view, struct arena *a, struct verdict *v, size_t count, struct sandbox_fault *fault)
+                struct cluster_view *view, struct arena *a, struct verdict *v, size_t count,
+                struct sandbox_fault *fault)
 {
 	struct verdict_run run = { .kind = kind, .view = view, .arena = a, .items = v, .count = count };
 	const struct policy_call call = {

@@ -8,8 +8,6 @@
 #include "fsm/topics.h"
 #include "model/records.h"
 
-#define VIEW_TYPE "veena.cluster"
-
 /* Each look-up in the store counts as so much work: a page or two of the map, a record to parse. */
 #define LOOKUP_WORK 20
 
@@ -551,7 +549,7 @@ static LUA_JUMPS int view_tostring(lua_State *L)
 	return 1;
 }
 
-static LUA_JUMPS void push_metatable(lua_State *L)
+void cluster_view_push_metatable(lua_State *L)
 {
 	static const luaL_Reg methods[] = {
 		{ "members", view_members },
@@ -589,7 +587,7 @@ void cluster_view_push(lua_State *L, struct cluster_view *v)
 	rand_seed(&v->rand, v->index);
 	struct cluster_view **box = lua_newuserdatauv(L, sizeof(*box), 1);
 	*box = v;
-	push_metatable(L);
+	cluster_view_push_metatable(L);
 	lua_setmetatable(L, -2);
 }
 

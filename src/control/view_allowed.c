@@ -1,7 +1,7 @@
 /* cluster:allowed: the placement policy's word on whether a member may hold a partition, asked by other policies.
  *
- * The placement policy is loaded into the asking policy's run, once, and pays from its budget. A fault of it there is not
- * the asker's: the answer is then yes, and the core, which asks again in a run of its own, sees the fault. */
+ * The placement policy is loaded into the asking policy's run, once, and pays from its budget. A fault of it there is
+ * not the asker's: the answer is then yes, and the core, which asks again in a run of its own, sees the fault. */
 #include <lauxlib.h>
 
 #include "control/view.h"

@@ -48,8 +48,8 @@ void watch_show(struct passes *p, uint64_t now_ms)
 	struct cluster_view *v = &p->lane.lv.view;
 	struct view_silence *all = arena_alloc(&p->lane.lv.arena, (p->heard_count + 1) * sizeof(*all));
 	for (size_t i = 0; i < p->heard_count; i++)
-		all[i] = (struct view_silence){ str_of(p->heard[i].id),
-			                        (double)(now_ms - p->heard[i].since_ms) / 1000.0 };
+		all[i] =
+		    (struct view_silence){ str_of(p->heard[i].id), (double)(now_ms - p->heard[i].since_ms) / 1000.0 };
 	v->silences = all;
 	v->silence_count = p->heard_count;
 }
@@ -113,10 +113,11 @@ static void keep_quorum(struct passes *p, struct verdict *all, size_t count)
 	report_intents(p->lane.control, POLICY_LIVENESS, SVC_INTENT_REFUSED, taken_back);
 	const bool refused = taken_back > 0;
 	if (refused && !p->dead_refused)
-		log_error("dead.refused",
-		          "voters=%zu code=no_healthy_majority; too few voters would be left alive, so none is marked dead: "
-		          "look whether their heartbeats reach this leader",
-		          taken_back);
+		log_error(
+		    "dead.refused",
+		    "voters=%zu code=no_healthy_majority; too few voters would be left alive, so none is marked dead: "
+		    "look whether their heartbeats reach this leader",
+		    taken_back);
 	else if (!refused && p->dead_refused)
 		log_info("dead.refused_no_more", "term=%llu", (unsigned long long)p->term);
 	p->dead_refused = refused;

@@ -142,7 +142,7 @@ struct slot {
 	raft_index version;
 	raft_index move_id;
 	bool leaderless; /* no owner, but copies */
-	bool pinned; /* the rebalance leaves it alone; its row does not say so, and goes without asking */
+	bool pinned;     /* the rebalance leaves it alone; its row does not say so, and goes without asking */
 };
 
 struct packed {

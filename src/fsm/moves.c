@@ -1,7 +1,7 @@
 /* Moves as veena makes them: types 72 to 75. Narad's 15 to 17 stand in assignments.c.
  *
- * Each says what was read when it was decided, and is refused when that is past: the incarnation of the topic, the owner,
- * the move. Whoever proposes one twice, late, or from a stale state changes nothing. */
+ * Each says what was read when it was decided, and is refused when that is past: the incarnation of the topic, the
+ * owner, the move. Whoever proposes one twice, late, or from a stale state changes nothing. */
 #include "fsm/fsm_internal.h"
 #include "model/rules.h"
 

@@ -388,7 +388,7 @@ struct cmd_replicas_change {
 struct cmd_move_set_if {
 	struct str topic;
 	int64_t partition;
-	struct str expect_id;       /* incarnation of the topic */
+	struct str expect_id; /* incarnation of the topic */
 	struct str expected_owner;
 	struct str expected_target; /* "" = not moving */
 	struct str target;

@@ -1,6 +1,7 @@
 /* Setting, completing and aborting moves: compare-and-set writes on what the request says it has read.
  *
- * Whatever is already so is answered as if it had been done now, from a confirmed state: a request may be sent again. */
+ * Whatever is already so is answered as if it had been done now, from a confirmed state: a request may be sent again.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ static struct str copy(struct svc_task *t, struct str s)
 }
 
 /* The partition of the path as it stands, into w->moves. Refuses another incarnation than `expect` (p NULL: any). */
-static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct str expect, struct svc_answer *a, int *rc)
+static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct str expect, struct svc_answer *a,
+                             int *rc)
 {
 	struct svc_write *w = t->write;
 	struct fsm_topic stored;
@@ -260,9 +262,10 @@ static enum svc_verdict judge_source(struct svc_task *t, struct store_txn *txn, 
 	if (r == 0 && str_is(m.status, MEMBER_ALIVE))
 		return SVC_VERDICT_OK;
 	if (!w->body.complete.force.value)
-		return refuse_dead(t, a,
-		                   "the source is dead and may hold what the target lacks; start it, abort the move, or "
-		                   "complete with force once it was dead for 120 s");
+		return refuse_dead(
+		    t, a,
+		    "the source is dead and may hold what the target lacks; start it, abort the move, or "
+		    "complete with force once it was dead for 120 s");
 	const int64_t now_s = (int64_t)(clock_wall_ms() / 1000);
 
 	if (r == 0 && now_s - m.last_heartbeat < SVC_FORCE_AFTER_S)
@@ -396,8 +399,9 @@ static void abort_answer(struct svc_task *t, raft_index index, struct svc_answer
 	json_begin_object(&w);
 	json_key(&w, "move");
 	svc_put_move(&w, t->svc, t->write->moves, members_of(t), false);
-	json_field_cstr(&w, "note", "the move is aborted: the source keeps the partition, the target deletes what it "
-	                            "copied");
+	json_field_cstr(&w, "note",
+	                "the move is aborted: the source keeps the partition, the target deletes what it "
+	                "copied");
 	json_end_object(&w);
 	svc_answer_json(a, 202);
 	a->index = index;

@@ -17,7 +17,8 @@
 struct report {
 	raft_index move_id; /* 0: free */
 	uint32_t partition;
-	uint64_t topic; /* hash of its name: a move's id and partition tell moves of one entry apart but for the topic */
+	uint64_t
+	    topic; /* hash of its name: a move's id and partition tell moves of one entry apart but for the topic */
 	struct svc_progress_report said;
 };
 
@@ -106,10 +107,12 @@ static const struct block *blocked_by(const char *from, const char *to)
 	static const struct block target_gone = { "target_not_member",
 		                                  "the target is no member any more: the rebalance takes the move "
 		                                  "back, or abort it" };
-	static const struct block target_dead = { "target_dead", "start the target again, or abort the move; the rebalance "
-		                                                 "takes it back once the target was dead for 120 s" };
-	static const struct block source_dead = { "source_dead", "start the source again, or abort the move; a target with "
-		                                                 "a whole copy may complete it with force after 120 s" };
+	static const struct block target_dead = { "target_dead",
+		                                  "start the target again, or abort the move; the rebalance "
+		                                  "takes it back once the target was dead for 120 s" };
+	static const struct block source_dead = { "source_dead",
+		                                  "start the source again, or abort the move; a target with "
+		                                  "a whole copy may complete it with force after 120 s" };
 
 	if (strcmp(to, "not_a_member") == 0)
 		return &target_gone;

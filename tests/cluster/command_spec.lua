@@ -132,7 +132,7 @@ describe("command", function()
 	end)
 
 	-- Moves: set, shown, aborted; dry runs change nothing, what is wrong says so.
-	harness.case("moves partitions", { nodes = 2 }, function(c)
+	harness.case("moves partitions", { nodes = 2, flags = { "--max-moves", "0" } }, function(c)
 		local at = "--url 127.0.0.1:" .. c:leader().http_port .. " "
 		harness.eventually(10000, "two members", function()
 			return #c:leader():get("/v1/cluster/members", 200).json.members == 2

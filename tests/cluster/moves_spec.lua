@@ -6,7 +6,7 @@ local MOVE = "/v1/topics/orders/partitions/%d/move"
 
 describe("moves", function()
 	-- F36 names: complete through a follower and again, and with a changed target.
-	harness.case("go step by step, on any node (F36)", {}, function(c)
+	harness.case("go step by step, on any node (F36)", { flags = { "--max-moves", "0" } }, function(c)
 		local leader, follower = c:leader(), c:follower()
 		harness.eventually(10000, "three members", function()
 			return #leader:get("/v1/cluster/members", 200).json.members == 3

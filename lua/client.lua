@@ -50,12 +50,17 @@ function client:password()
   return global.password
 end
 
+-- `headers` of a client, if set, is a list of further lines that go with each request.
 function client:exchange(method, path, body)
+  local headers = { "X-Veena-Client: veena", table.unpack(self.headers or {}) }
+  if body then
+    headers[#headers + 1] = "Content-Type: application/json"
+  end
   return http.request{
     method = method,
     url = self.urls[self.at] .. path,
     body = body,
-    headers = { "X-Veena-Client: veena", body and "Content-Type: application/json" or nil },
+    headers = headers,
     user = self.global.user,
     password = self:password(),
     cacert = self.global.cacert,

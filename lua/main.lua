@@ -44,6 +44,9 @@ local function run(args)
     return help.print({ table.unpack(rest, 2) }) and 0 or EXIT_USAGE
   end
   local verb, words = find_verb(rest)
+  if verb and verb.raw then
+    return verb.raw(global, { table.unpack(rest, words + 1) })
+  end
   if not verb then
     complain(help.unknown(rest))
     return EXIT_USAGE

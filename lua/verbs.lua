@@ -422,6 +422,39 @@ fanout.add(verb, { answer_with = answer_with })
 require "veena.verbs_users"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
 
+-- A script's own words are its own: they are not read as options. It finds the modules of this folder by require, those
+-- that lie beside it too, and in CLIENT the client that the options before `run` describe.
+verb{
+  name = "run",
+  args = { "FILE.lua", "[ARG...]" },
+  about = "runs a script with the client library",
+  example = "veena run datanode.lua --id b1 --root /srv/data",
+  raw = function(global, words)
+    if not words[1] then
+      io.stderr:write("veena: run: give a file\n")
+      return EXIT_USAGE
+    end
+    local folder = words[1]:match("^(.*/)") or "./"
+    package.path = folder .. "?.lua;" .. package.path
+    local env = setmetatable({ CLIENT = client.new(global) }, { __index = _G })
+    local chunk, problem = loadfile(words[1], "t", env)
+    if not chunk then
+      io.stderr:write("veena: run: ", problem, "\n")
+      return EXIT_USAGE
+    end
+    local results = table.pack(pcall(chunk, table.unpack(words, 2)))
+    if not results[1] then
+      local e = results[2]
+      io.stderr:write("veena: run: ", type(e) == "table" and e.message or tostring(e), "\n")
+      return type(e) == "table" and e.exit or EXIT_FAILED
+    end
+    for i = 2, results.n do
+      print(type(results[i]) == "table" and json.encode(results[i]) or tostring(results[i]))
+    end
+    return 0
+  end,
+}
+
 verb{
   name = "version",
   about = "the version of this command",

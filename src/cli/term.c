@@ -79,6 +79,15 @@ static int term_sleep(lua_State *L)
 	return 0;
 }
 
+/* now(): Unix seconds, with a fraction. */
+static int term_now(lua_State *L)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	lua_pushnumber(L, (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec / 1e9);
+	return 1;
+}
+
 int cli_open_term(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
@@ -86,6 +95,7 @@ int cli_open_term(lua_State *L)
 		{ "width", term_width },
 		{ "secret", term_secret },
 		{ "sleep", term_sleep },
+		{ "now", term_now },
 		{ NULL, NULL },
 	};
 	luaL_newlib(L, functions);

@@ -52,6 +52,8 @@ struct verdict {
 	bool yes;          /* dead; may be removed */
 	struct str reason; /* the policy's; "" = none */
 };
+/* What the policy said: judge "dead" or nothing, finished true or false; anything else raises. */
+LUA_JUMPS bool verdict_read(lua_State *L, int index, enum policy_kind kind);
 /* Asks about each of them in one run, in order. ERR_INVALID as above. */
 MUST_CHECK int verdict_ask(struct policy_set *ps, enum policy_kind kind, const struct sandbox_budget *budget,
                            struct cluster_view *view, struct arena *a, struct verdict *v, size_t count,

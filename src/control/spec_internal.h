@@ -67,6 +67,8 @@ struct spec_policy {
 };
 
 LUA_JUMPS int spec_policy_new(lua_State *L);
+/* What the daemon calls a fault of the answer: raises {kind="runtime", message=, line=0} with the text on top. */
+LUA_JUMPS void spec_raise_answer(lua_State *L);
 /* Which of `names` (NULL at the end) are functions of the policy: a bit each. Raises what loading it raises. */
 LUA_JUMPS unsigned spec_policy_has(lua_State *L, const struct spec_policy *p, const char *const *names);
 LUA_JUMPS void spec_name_to_topic(lua_State *L, int view_at, int arg); /* a name at `arg` becomes the topic's record */

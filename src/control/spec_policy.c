@@ -198,6 +198,14 @@ int spec_policy_new(lua_State *L)
 	return 1;
 }
 
+void spec_raise_answer(lua_State *L)
+{
+	struct sandbox_fault f = { .kind = SANDBOX_FAULT_RUNTIME };
+	const char *text = lua_tostring(L, -1);
+	snprintf(f.message, sizeof(f.message), "%.500s", text ? text : "");
+	raise_fault(L, &f);
+}
+
 /* ---- which functions it has ---- */
 
 struct spec_look {

@@ -102,7 +102,11 @@ static LUA_JUMPS void try_place(lua_State *L, const struct cluster_view *v)
 	lua_pushvalue(L, list);
 	lua_call(L, 3, 2);
 	lua_replace(L, TRY_REASON);
-	luaL_checktype(L, owners, LUA_TTABLE);
+	if (!lua_istable(L, owners)) {
+		lua_pushfstring(L, "place: returns a %s, a table of partition = member id is expected",
+		                luaL_typename(L, owners));
+		spec_raise_answer(L);
+	}
 	const lua_Integer asked = (lua_Integer)lua_rawlen(L, list);
 	for (lua_Integer i = 1; i <= asked; i++) {
 		lua_rawgeti(L, list, i);
@@ -151,6 +155,19 @@ static LUA_JUMPS bool is_allowed(lua_State *L, int placement, const struct clust
 	return yes;
 }
 
+struct reading {
+	struct arena *arena;
+	struct plan_answer *out;
+};
+
+/* Arguments: what the policy returned, the reason, a struct reading. */
+static LUA_JUMPS int read_plan(lua_State *L)
+{
+	const struct reading *r = lua_touserdata(L, 3);
+	plan_read(L, 1, r->arena, r->out);
+	return 0;
+}
+
 static LUA_JUMPS void try_plan(lua_State *L, struct spec_cluster *c)
 {
 	struct cluster_view *v = &c->view;
@@ -166,7 +183,13 @@ static LUA_JUMPS void try_plan(lua_State *L, struct spec_cluster *c)
 	lua_call(L, 1, 2);
 	lua_pushvalue(L, -1);
 	lua_replace(L, TRY_REASON);
-	plan_read(L, placement + 1, &c->arena, &plan);
+	struct reading reading = { &c->arena, &plan };
+	lua_pushcfunction(L, read_plan);
+	lua_pushvalue(L, placement + 1);
+	lua_pushvalue(L, placement + 2);
+	lua_pushlightuserdata(L, &reading);
+	if (lua_pcall(L, 3, 0, 0) != LUA_OK)
+		spec_raise_answer(L);
 	if (plan_judge(v, &c->arena, &plan) != 0)
 		luaL_error(L, "the state could not be read");
 	for (size_t i = 0; i < plan.count; i++) {
@@ -233,6 +256,13 @@ static LUA_JUMPS const char *judge_finished(const struct cluster_view *v, struct
 	return NULL;
 }
 
+/* Arguments: the word, and whether it is judge's. */
+static LUA_JUMPS int read_word(lua_State *L)
+{
+	lua_pushboolean(L, verdict_read(L, 1, lua_toboolean(L, 2) ? POLICY_LIVENESS : POLICY_DRAIN));
+	return 1;
+}
+
 static LUA_JUMPS void try_member(lua_State *L, const struct cluster_view *v, bool judge)
 {
 	push_subject(L, v, "member");
@@ -245,7 +275,12 @@ static LUA_JUMPS void try_member(lua_State *L, const struct cluster_view *v, boo
 	lua_call(L, 2, 2);
 	lua_pushvalue(L, -1);
 	lua_replace(L, TRY_REASON);
-	if (!lua_toboolean(L, -2))
+	lua_pushcfunction(L, read_word);
+	lua_pushvalue(L, -3);
+	lua_pushboolean(L, judge);
+	if (lua_pcall(L, 2, 1, 0) != LUA_OK)
+		spec_raise_answer(L);
+	if (!lua_toboolean(L, -1))
 		return;
 	lua_createtable(L, 0, 3);
 	lua_set_str(L, "member", id);

@@ -12,8 +12,7 @@ struct verdict_run {
 	size_t count;
 };
 
-/* judge says "dead" or nothing, finished true or false. */
-static LUA_JUMPS bool read_word(lua_State *L, int index, enum policy_kind kind)
+bool verdict_read(lua_State *L, int index, enum policy_kind kind)
 {
 	const int type = lua_type(L, index);
 	if (kind == POLICY_DRAIN) {
@@ -40,7 +39,7 @@ static LUA_JUMPS int run_verdicts(lua_State *L)
 		lua_pushvalue(L, fn + 1);
 		cluster_view_push_member(L, run->view, v->member);
 		lua_call(L, 2, 2);
-		v->yes = read_word(L, -2, run->kind);
+		v->yes = verdict_read(L, -2, run->kind);
 		size_t len = 0;
 		const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : "";
 		v->reason.len = len < PLAN_REASON_MAX ? len : PLAN_REASON_MAX;

@@ -31,6 +31,14 @@ static struct {
 	size_t conf_count;
 	raft_index elected_commit[SIM_NODES_MAX]; /* what the leader knew committed when it was elected */
 	raft_index highest;
+	struct holds {
+		struct holds *next;
+		raft_term term, before;
+	} * holds[LOG_MAX]; /* by index: every entry that stood in a log, and the term of the one before it */
+	struct own_log {
+		raft_index first, last;
+		raft_term terms[LOG_MAX];
+	} logs[SIM_NODES_MAX]; /* as they were when last looked at */
 } c;
 
 /* The slot of an index; a run that outgrows the table ends. */
@@ -48,10 +56,9 @@ static int8_t *leader_slot(raft_term term)
 	world_fail("more terms than the simulator holds");
 }
 
-void check_reset(void)
+void check_started(int node)
 {
-	memset(&c, 0, sizeof(c));
-	promise_reset();
+	c.logs[node].last = 0; /* what it finds on its disk is looked at from the beginning */
 }
 
 raft_term check_term_of(raft_index index)
@@ -185,6 +192,45 @@ static void check_leader(struct sim_node *s, const struct raft_view *view)
 		world_fail("%s leads on, unheard by a majority for %" PRIu64 " ms", s->name, heard_us / 1000);
 }
 
+/* ---- logs ---- */
+
+/* What stands before an entry, wherever somebody holds that entry. */
+static void check_predecessor(const struct sim_node *s, raft_index index, raft_term term, raft_term before)
+{
+	struct holds **at = &c.holds[index];
+	while (*at && (*at)->term != term)
+		at = &(*at)->next;
+	if (!*at) {
+		*at = mem_alloc(sizeof(**at));
+		**at = (struct holds){ .term = term, .before = before };
+	} else if ((*at)->before != before) {
+		world_fail("log matching: %s has an entry of term %" PRIu64 " before the one of term %" PRIu64
+		           " at %" PRIu64 ", another has one of term %" PRIu64,
+		           s->name, before, term, index, (*at)->before);
+	}
+}
+
+/* Log matching: an entry of one index and term has one predecessor, hence one whole log below it. Looks from the top
+ * down to where this node's log is what it was. */
+static void check_log(const struct sim_node *s, const struct raft_view *view)
+{
+	struct own_log *own = &c.logs[s->number];
+	const struct raft *raft = s->node->raft;
+	const raft_index first = view->first_index;
+	for (raft_index i = first ? view->last_index : 0; i && i >= first; i--) {
+		const raft_term term = raft_term_at(raft, i);
+		if (i >= own->first && i <= own->last && own->terms[i] == term)
+			break;
+		(void)seen_at(i); /* within the tables */
+		own->terms[i] = term;
+		const raft_term before = i > 1 ? raft_term_at(raft, i - 1) : 0;
+		if (before || i == 1)
+			check_predecessor(s, i, term, before);
+	}
+	own->first = first;
+	own->last = first ? view->last_index : 0;
+}
+
 /* The core's own invariants, and what an observer sees. */
 void check_node(int node)
 {
@@ -194,6 +240,7 @@ void check_node(int node)
 	raft_view(s->node->raft, &view);
 	promise_look(node);
 	check_conf(s, &view);
+	check_log(s, &view);
 	if (view.role == RAFT_LEADER && s->node->stopped[0] == '\0')
 		check_leader(s, &view);
 }
@@ -219,36 +266,6 @@ void check_digest(int node)
 	} else if (seen->digest != d.total) {
 		world_fail("digests differ at index %" PRIu64 ": %s has %016" PRIx64 ", another %016" PRIx64, d.index,
 		           s->name, d.total, seen->digest);
-	}
-}
-
-/* Log matching: equal term at an index means equal terms at every index before it that both hold. */
-static void check_pair(const struct raft *a, const struct raft *b, int na, int nb)
-{
-	struct raft_view va;
-	struct raft_view vb;
-	raft_view(a, &va);
-	raft_view(b, &vb);
-	if (!va.first_index || !vb.first_index)
-		return;
-	const raft_index lo = va.first_index > vb.first_index ? va.first_index : vb.first_index;
-	raft_index i = va.last_index < vb.last_index ? va.last_index : vb.last_index;
-	while (i >= lo && raft_term_at(a, i) != raft_term_at(b, i))
-		i--;
-	for (; i >= lo && i > 0; i--) {
-		if (raft_term_at(a, i) != raft_term_at(b, i))
-			world_fail("log matching: %s and %s part at %" PRIu64 " and meet again above it",
-			           w.nodes[na].name, w.nodes[nb].name, i);
-	}
-}
-
-void check_logs(void)
-{
-	for (int a = 0; a < w.plan.nodes; a++) {
-		for (int b = a + 1; b < w.plan.nodes; b++) {
-			if (world_is_up(a) && world_is_up(b))
-				check_pair(w.nodes[a].node->raft, w.nodes[b].node->raft, a, b);
-		}
 	}
 }
 

@@ -65,9 +65,10 @@ struct change {
 	size_t len;
 	off_t old_size;
 	off_t new_size;
+	uint8_t
+	    *new_bytes; /* read back when the change is undone: until then the file holds them. NULL: a truncation */
 	size_t old_len; /* bytes that stood in the range before */
-	uint8_t *old_bytes;
-	uint8_t *new_bytes; /* NULL for a truncation */
+	uint8_t old_bytes[];
 };
 
 /* By inode: content does not care what the file is called. */
@@ -76,6 +77,7 @@ struct file {
 	dev_t dev;
 	ino_t ino;
 	int node;
+	off_t size; /* as long as it is open: nothing but what passes here changes it */
 	struct change *first;
 	struct change **last_next;
 	bool has_undurable;
@@ -110,6 +112,7 @@ static struct {
 	struct file *by_fd[FDS_MAX];
 	char *dir_by_fd[FDS_MAX]; /* directories that are open, to be synced */
 	int flags_by_fd[FDS_MAX];
+	int reader_by_fd[FDS_MAX]; /* the descriptor itself, or its twin that reads where it only writes */
 	uint64_t effects;
 	uint64_t backups;
 } d;
@@ -165,9 +168,34 @@ static bool fails(int node, enum disk_call call, bool grows)
 	return true;
 }
 
+/* What stands in a range now. */
+static size_t read_old(int fd, void *out, size_t len, off_t offset)
+{
+	if (d.reader_by_fd[fd] < 0) {
+		char path[64];
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		d.reader_by_fd[fd] = real.open(path, O_RDONLY | O_CLOEXEC);
+	}
+	const ssize_t got = pread(d.reader_by_fd[fd], out, len, offset);
+	assert(got >= 0);
+	return (size_t)got;
+}
+
+/* Of the range, before it is written or cut off. */
+static struct change *new_change(int fd, off_t offset, size_t len)
+{
+	const struct file *f = d.by_fd[fd];
+	const size_t stood = offset >= f->size ? 0 : (size_t)(f->size - offset);
+	const size_t old_len = stood < len ? stood : len;
+	struct change *c = mem_alloc(sizeof(*c) + old_len);
+	*c = (struct change){ .offset = offset, .len = len, .old_size = f->size, .new_size = f->size };
+	c->after_crash = d.nodes[f->node].mute;
+	c->old_len = old_len ? read_old(fd, c->old_bytes, old_len, offset) : 0;
+	return c;
+}
+
 static void free_change(struct change *c)
 {
-	mem_free(c->old_bytes);
 	mem_free(c->new_bytes);
 	mem_free(c);
 }
@@ -206,59 +234,34 @@ static void drop_changes(struct file *f)
 
 static void note_change(struct file *f, struct change *c)
 {
+	if (c->durable && !f->has_undurable) { /* everything up to here is durable: nothing to remember */
+		free_change(c);
+		return;
+	}
 	*f->last_next = c;
 	f->last_next = &c->next;
-	if (!c->durable)
-		f->has_undurable = true;
-	else if (!f->has_undurable)
-		forget_changes(f); /* everything up to here is durable: nothing to remember */
+	f->has_undurable = true;
 }
 
 /* ---- writes ---- */
 
-static off_t size_of(int fd)
-{
-	struct stat st;
-	const int rc = fstat(fd, &st);
-	assert(rc == 0);
-	return st.st_size;
-}
-
-/* What stands in a range now; the descriptor may be one for writing only. */
-static size_t read_old(int fd, void *out, size_t len, off_t offset)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	const int readable = real.open(path, O_RDONLY | O_CLOEXEC);
-	assert(readable >= 0);
-	const ssize_t got = pread(readable, out, len, offset);
-	assert(got >= 0);
-	real.close(readable);
-	return (size_t)got;
-}
-
 static ssize_t tracked_pwrite(int fd, const void *bytes, size_t len, off_t offset)
 {
 	struct file *f = d.by_fd[fd];
-	if (fails(f->node, DISK_WRITE, offset + (off_t)len > size_of(fd))) {
+	if (fails(f->node, DISK_WRITE, offset + (off_t)len > f->size)) {
 		if (errno != ENOSPC || len < 2 || d.effects % 2)
 			return -1;
 		len /= 2; /* what fitted */
 	}
-	struct change *c = mem_zalloc(sizeof(*c));
-	c->after_crash = d.nodes[f->node].mute;
+	struct change *c = new_change(fd, offset, len);
 	/* The effect at which the node dies is lost or kept like any other that was not synced. */
 	effect(f->node);
 	c->durable = (d.flags_by_fd[fd] & O_DSYNC) && !c->after_crash;
-	c->offset = offset;
-	c->len = len;
-	c->old_size = size_of(fd);
-	c->new_size = c->old_size > offset + (off_t)len ? c->old_size : offset + (off_t)len;
-	c->old_bytes = mem_alloc(len + 1);
-	c->old_len = read_old(fd, c->old_bytes, len, offset);
-	c->new_bytes = mem_dup(bytes, len);
+	if (offset + (off_t)len > c->new_size)
+		c->new_size = offset + (off_t)len;
 	const ssize_t n = real.pwrite(fd, bytes, len, offset);
 	assert(n == (ssize_t)len); /* the machine's own disk is not what is tested */
+	f->size = c->new_size;
 	note_change(f, c);
 	return n;
 }
@@ -280,6 +283,8 @@ ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	size_t len = 0;
 	for (int i = 0; i < count; i++)
 		len += iov[i].iov_len;
+	if (count == 1)
+		return pwrite(fd, iov->iov_base, len, offset);
 	/* One write as far as crashes go: gathered first. */
 	uint8_t *bytes = mem_alloc(len + 1);
 	size_t at = 0;
@@ -302,7 +307,7 @@ ssize_t write(int fd, const void *bytes, size_t len)
 	find_real();
 	if (!file_of_fd(fd))
 		return real.write(fd, bytes, len);
-	const off_t at = d.flags_by_fd[fd] & O_APPEND ? size_of(fd) : lseek(fd, 0, SEEK_CUR);
+	const off_t at = d.flags_by_fd[fd] & O_APPEND ? d.by_fd[fd]->size : lseek(fd, 0, SEEK_CUR);
 	const ssize_t n = tracked_pwrite(fd, bytes, len, at);
 	if (n > 0)
 		lseek(fd, at + n, SEEK_SET);
@@ -327,22 +332,15 @@ int ftruncate(int fd, off_t size)
 	struct file *f = file_of_fd(fd);
 	if (!f)
 		return real.ftruncate(fd, size);
-	if (fails(f->node, DISK_WRITE, size > size_of(fd)))
+	if (fails(f->node, DISK_WRITE, size > f->size))
 		return -1;
-	struct change *c = mem_zalloc(sizeof(*c));
-	c->after_crash = d.nodes[f->node].mute;
+	struct change *c = new_change(fd, size, size < f->size ? (size_t)(f->size - size) : 0);
 	effect(f->node);
 	c->is_truncate = true;
-	c->old_size = size_of(fd);
 	c->new_size = size;
-	if (size < c->old_size) {
-		c->offset = size;
-		c->len = (size_t)(c->old_size - size);
-		c->old_bytes = mem_alloc(c->len);
-		c->old_len = read_old(fd, c->old_bytes, c->len, size);
-	}
 	const int rc = real.ftruncate(fd, size);
 	assert(rc == 0);
+	f->size = size;
 	note_change(f, c);
 	return rc;
 }
@@ -517,6 +515,8 @@ static void track(int fd, const char *path, int flags, bool existed)
 	if (len > 5 && strcmp(path + len - 5, "-lock") == 0)
 		return;
 	d.by_fd[fd] = find_file(&st, node);
+	d.by_fd[fd]->size = st.st_size;
+	d.reader_by_fd[fd] = (flags & O_ACCMODE) == O_WRONLY ? -1 : fd;
 	if (!existed) {
 		forget_changes(d.by_fd[fd]); /* the inode may have been another file's */
 		note_dir_change(node, DIR_CREATE, path, NULL);
@@ -535,8 +535,13 @@ int open(const char *path, int flags, ...)
 	}
 	struct stat st;
 	const bool existed = stat(path, &st) == 0;
-	const int fd = real.open(path, flags, mode);
+	const bool cuts = existed && (flags & O_TRUNC) && node_of_path(path) >= 0;
+	const int fd = real.open(path, cuts ? flags & ~O_TRUNC : flags, mode);
 	track(fd, path, flags, existed);
+	if (cuts && file_of_fd(fd) && ftruncate(fd, 0) != 0) {
+		close(fd);
+		return -1;
+	}
 	return fd;
 }
 
@@ -556,6 +561,8 @@ int close(int fd)
 {
 	find_real();
 	if (fd >= 0 && fd < FDS_MAX) {
+		if (d.by_fd[fd] && d.reader_by_fd[fd] >= 0 && d.reader_by_fd[fd] != fd)
+			real.close(d.reader_by_fd[fd]);
 		d.by_fd[fd] = NULL;
 		mem_free(d.dir_by_fd[fd]);
 		d.dir_by_fd[fd] = NULL;
@@ -574,8 +581,13 @@ static void write_at(int fd, const uint8_t *bytes, size_t len, off_t at)
 	}
 }
 
-static void undo(int fd, const struct change *c)
+static void undo(int fd, struct change *c)
 {
+	if (!c->is_truncate && !c->after_crash && !c->new_bytes) {
+		c->new_bytes = mem_alloc(c->len);
+		const ssize_t n = pread(fd, c->new_bytes, c->len, c->offset);
+		assert(n == (ssize_t)c->len);
+	}
 	write_at(fd, c->old_bytes, c->old_len, c->offset);
 	const int rc = real.ftruncate(fd, c->old_size);
 	assert(rc == 0);

@@ -446,6 +446,7 @@ static void start_node(uint64_t number, uint64_t run, void *p)
 	node_attach_net(s->node, s->net);
 	net_node_up(s->number);
 	promise_started(s->number);
+	check_started(s->number);
 	if (w.plan.rot_every_ms)
 		note_declared(s);
 	for (int k = 0; k < TURN_COUNT; k++) {

@@ -6,7 +6,10 @@
  *   simulator check          the short form: same seed same trace, SEEDS seeds, each fault from its recorded seed
  */
 #include <errno.h>
+#include <ftw.h>
 #include <inttypes.h>
+#include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,7 @@
 #include "sim.h"
 
 #define SEED_WALL_S 120 /* real seconds: a seed that takes longer hangs */
-#define WORKERS 2
+#define WORKERS_MAX 16
 
 const char *sim_active_fault;
 
@@ -35,14 +38,20 @@ void sim_root(uint64_t seed, char *out, size_t cap)
 	snprintf(out, cap, "%s/veena-sim-%d-%" PRIu64, tmp, (int)run_id, seed);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)st;
+	(void)type;
+	(void)where;
+	return remove(path);
+}
+
 static void remove_tree(uint64_t seed)
 {
 	char root[256];
-	char command[300];
 	sim_root(seed, root, sizeof(root));
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	if (system(command) != 0)
-		fprintf(stderr, "sim: could not remove %s\n", root);
+	if (nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)
+		fprintf(stderr, "sim: could not remove %s: %s\n", root, strerror(errno));
 }
 
 /* What a child tells its parent through a pipe. */
@@ -110,31 +119,45 @@ static struct verdict collect(struct worker *k)
 	return v;
 }
 
-static struct worker *wait_any(struct worker *workers)
+/* One that has something to say; NULL when none is at work. */
+static struct worker *wait_any(struct worker *workers, size_t count)
 {
-	/* The oldest first: results come in order of seed, and each worker is never idle for long. */
-	struct worker *oldest = NULL;
-	for (int i = 0; i < WORKERS; i++) {
-		if (workers[i].pid && (!oldest || workers[i].seed < oldest->seed))
-			oldest = &workers[i];
+	struct pollfd fds[WORKERS_MAX];
+	size_t busy = 0;
+	for (size_t i = 0; i < count; i++) {
+		fds[i] = (struct pollfd){ .fd = workers[i].pid ? workers[i].in : -1, .events = POLLIN };
+		busy += workers[i].pid != 0;
 	}
-	return oldest;
+	while (busy && poll(fds, count, -1) < 0 && errno == EINTR)
+		;
+	for (size_t i = 0; busy && i < count; i++) {
+		if (fds[i].revents)
+			return &workers[i];
+	}
+	return NULL;
+}
+
+static size_t worker_count(void)
+{
+	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	return cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (size_t)cores;
 }
 
 /* Runs seeds first..first+count-1; stops at the first failure if told to. Returns failures; *failing gets a seed. */
 static uint64_t run_seeds(uint64_t first, uint64_t count, const char *fault, bool stop, uint64_t *ran,
                           uint64_t *failing, struct verdict *why)
 {
-	struct worker workers[WORKERS] = { 0 };
+	struct worker workers[WORKERS_MAX] = { 0 };
+	const size_t worker_max = worker_count();
 	uint64_t next = first;
 	uint64_t failures = 0;
 	*ran = 0;
 	for (;;) {
-		for (int i = 0; i < WORKERS; i++) {
+		for (size_t i = 0; i < worker_max; i++) {
 			if (!workers[i].pid && next < first + count && !(stop && failures))
 				spawn(&workers[i], next++, fault);
 		}
-		struct worker *k = wait_any(workers);
+		struct worker *k = wait_any(workers, worker_max);
 		if (!k)
 			return failures;
 		const uint64_t seed = k->seed;
@@ -277,6 +300,10 @@ int main(int argc, char **argv)
 	const char *verb = argc > 1 ? argv[1] : "run";
 	struct tally t = { 0 };
 	run_id = getpid();
+	/* The 16 MiB of a list of changes come zeroed as they are touched; LMDB's 2 MiB for each entry stay in the
+	 * heap. */
+	mallopt(M_MMAP_THRESHOLD, 4 << 20);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	if (strcmp(verb, "seed") == 0 && argc > 2)
 		return run_one(strtoull(argv[2], NULL, 10), fault_from_env(), true);
 	if (strcmp(verb, "run") == 0) {
@@ -290,7 +317,7 @@ int main(int argc, char **argv)
 	if (strcmp(verb, "check") == 0) {
 		for (uint64_t seed = 1; seed <= 5; seed++)
 			run_twice(seed, &t);
-		run_range(number_from("FIRST", 1), number_from("SEEDS", 600), &t);
+		run_range(number_from("FIRST", 1), number_from("SEEDS", 1000), &t);
 		run_faults(false, &t);
 		return close_tally(&t);
 	}

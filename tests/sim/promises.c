@@ -36,13 +36,6 @@ static struct {
 	struct arena arena;
 } p;
 
-void promise_reset(void)
-{
-	arena_reset(&p.arena);
-	memset(p.votes, 0, sizeof(p.votes));
-	memset(p.nodes, 0, sizeof(p.nodes));
-}
-
 static struct promise *promise_of(int node)
 {
 	struct promise *m = &p.nodes[node];

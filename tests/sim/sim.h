@@ -156,11 +156,10 @@ void noise_check_end(void); /* what is derived fits the records, on every node *
 
 /* ---- check.c ---- */
 
-void check_reset(void);
+void check_started(int node);
 void check_applied(int node, const struct entry *entries, size_t n);
 void check_node(int node);   /* after each turn of its consensus thread */
 void check_digest(int node); /* after each turn of its apply thread */
-void check_logs(void);       /* log matching over all pairs */
 /* One leader, every server of its configuration up and all committed applied there. */
 bool check_converged(char *why, size_t cap);
 bool check_is_member(int node);            /* of the leader's configuration, in the end */
@@ -169,7 +168,6 @@ raft_index check_committed(void);          /* highest index that anybody applied
 
 /* ---- promises.c ---- */
 
-void promise_reset(void);
 void promise_frame(int node, uint16_t type, struct slab *slab); /* a frame that leaves */
 void promise_look(int node);                                    /* after each turn of its consensus thread */
 void promise_check_leader(int node, raft_term term, const struct raft_conf *conf); /* first seen in this term */

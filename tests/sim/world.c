@@ -13,7 +13,6 @@
 #include "sim.h"
 
 #define HEAL_BOUND_MS 30000 /* of virtual time: what a healed cluster may take to converge */
-#define WATCH_EVERY 64      /* events between two looks at all logs */
 
 struct sim_world w;
 
@@ -216,8 +215,6 @@ static void step(void)
 	w.current = -1;
 	life_bury_dead();
 	life_schedule_woken();
-	if (heap.seq % WATCH_EVERY == 0)
-		check_logs();
 }
 
 void world_pass(uint64_t us)
@@ -265,7 +262,6 @@ static void build(uint64_t seed)
 	rand_seed(&w.rand, seed);
 	draw_plan(seed);
 	net_reset();
-	check_reset();
 	world_trace("seed %" PRIu64 " nodes %d", seed, w.plan.nodes);
 	for (int i = 0; i < w.plan.nodes; i++) {
 		struct sim_node *s = &w.nodes[i];
@@ -296,7 +292,6 @@ void world_run(uint64_t seed, bool verbose)
 		step();
 	heal();
 	converge();
-	check_logs();
 	client_check_end();
 	noise_check_end();
 	world_trace("end");

@@ -200,6 +200,8 @@ static int apply_command(struct fsm *f, struct apply *a, const struct entry *ent
 	if (rc)
 		return rc;
 	rc = run_commands(a, &view, &result->command);
+	if (rc == 0)
+		rc = notes_seal(a, noted);
 	if (rc < 0)
 		return rc; /* the whole transaction goes, the child with it */
 	if (rc > 0 && !SIM_FAULT("refusal-leaves-effects")) {
@@ -216,12 +218,22 @@ static int apply_command(struct fsm *f, struct apply *a, const struct entry *ent
 
 static int apply_conf(struct apply *a, const struct entry *entry)
 {
-	int rc = fsm_save_conf(a->txn, entry->index, entry->data, entry->len);
+	struct raft_conf before = { 0 }, now = { 0 };
+	struct fsm_applied at;
+	int rc = fsm_get_applied(a->txn, &at);
+	if (rc)
+		return rc;
+	if (at.conf.len == 0 || raft_conf_decode(at.conf.p, at.conf.len, &before, NULL) != 0)
+		before.count = 0;
+	rc = fsm_save_conf(a->txn, entry->index, entry->data, entry->len);
+	if (rc == 0) {
+		fsm_touch(a, FSM_DOMAIN_SERVERS);
+		if (raft_conf_decode(entry->data, entry->len, &now, NULL) == 0)
+			notes_servers(a, &before, &now);
+	}
 	if (rc == ERR_CORRUPT)
 		return err_set(&a->err, rc, "entry %" PRIu64 ": a configuration of %" PRIu32 " bytes", entry->index,
 		               entry->len);
-	if (rc == 0)
-		fsm_note(a, FSM_DOMAIN_SERVERS, (struct str){ "", 0 }, FSM_OP_PUT);
 	return rc;
 }
 

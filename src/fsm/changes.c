@@ -1,33 +1,55 @@
-/* The list of changes: a ring of 64-bit words, one writer, any number of readers, no locks.
+/* The list of changes: a chain of pieces, one writer, any number of readers.
  *
- *   note = [index] [domain:8 op:8 more:8 0:8 key_len:16 words:16] [key, padded with zeros to a multiple of 8]
+ *   first -> piece -> piece -> last        published = bytes ever published, over all pieces
  *
- * Offsets count words since the start and never wrap; a word lives at offset mod size. Everything in [tail, head) is
- * whole. The writer moves the tail past what it is about to overwrite, writes, then moves the head. A reader copies a
- * note out and then looks at the tail: if the tail has passed the note's beginning, what it copied may be mixed, and it
- * was too slow.
+ *   note = [struct head] [key \0] [members] [record] [zeros up to a multiple of 8]
  *
- * Why that is enough without fences: each word is stored with release and loaded with acquire. A reader that got a word
- * of a later note synchronised with the store of that word, which came after the tail's move, so its look at the tail
- * sees the move. Words are atomic, so there is no data race for a sanitizer to find.
+ * What is published is never changed again, so a reader that holds a count of its piece reads without a lock, and gets
+ * borrowed bytes instead of copies. Only the step from one piece to the next takes the lock: the writer may be letting
+ * go of pieces meanwhile. A piece that is let go is marked, and who stands in it is told that it was too slow; its
+ * memory goes when the last of them has left.
+ *
+ * The writer fills pieces under the lock and moves `published` last: nobody sees half a batch, and so never half the
+ * changes of an index. What is let go are whole indexes too: the floor is the last index of the piece that went, and
+ * the rest of that index, should the next piece begin with it, lies below every place that seek gives out.
  */
 #include <assert.h>
+#include <pthread.h>
+#include <stdalign.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "fsm/fsm_internal.h"
 
-#define NOTE_WORDS_MAX (2 + (FSM_CHANGE_KEY_MAX + 7) / 8)
-#define CHANGES_KEPT_MIN 10000u /* whatever their length */
+#define CHUNK_BYTES (64u << 10)
 #define CHANGES_BYTES_DEFAULT (16u << 20)
 
+struct head {
+	uint64_t index;
+	uint32_t size; /* of the whole note */
+	uint32_t record_len;
+	uint16_t key_len;
+	uint16_t members_len;
+	uint8_t domain, op, more, unused;
+};
+
+struct change_chunk {
+	_Atomic uint32_t refs; /* the list's, and one for each place in it */
+	_Atomic bool dropped;
+	uint64_t base;             /* bytes published before its first */
+	struct change_chunk *next; /* under the lock */
+	raft_index last_index;     /* under the lock; 0 = empty */
+	size_t cap;
+	_Atomic size_t len;
+	alignas(8) uint8_t data[];
+};
+
 struct changes {
-	size_t mask; /* words - 1 */
-	_Atomic uint64_t *words;
-	_Atomic uint64_t head;       /* offset behind the newest note */
-	_Atomic uint64_t tail;       /* offset of the oldest */
-	_Atomic uint64_t floor;      /* index of the last note that is gone: all above it are here */
-	_Atomic uint64_t generation; /* moves at a restart: offsets from before it are void */
+	pthread_mutex_t lock;
+	struct change_chunk *first, *last;
+	size_t bytes, bytes_wanted; /* memory of all pieces; what is kept without need */
+	_Atomic uint64_t published;
+	_Atomic raft_index floor; /* all above it are here */
 };
 
 static const char *const domain_words[FSM_DOMAIN_COUNT] = {
@@ -44,124 +66,212 @@ const char *fsm_domain_word(enum fsm_domain d)
 
 /* ---- one note ---- */
 
-struct head_word {
-	uint8_t domain, op, more;
-	uint16_t key_len, words;
-};
-
-static uint64_t pack_head(struct head_word h)
+void changes_encode(struct buf *notes, const struct change_note *n)
 {
-	return (uint64_t)h.domain | (uint64_t)h.op << 8 | (uint64_t)h.more << 16 | (uint64_t)h.key_len << 32 |
-	       (uint64_t)h.words << 48;
+	static const char zeros[8];
+	const size_t len = sizeof(struct head) + n->key.len + 1 + n->members.len + n->record.len;
+	const size_t size = (len + 7) / 8 * 8;
+	const struct head h = {
+		.index = n->index,
+		.size = (uint32_t)size,
+		.record_len = (uint32_t)n->record.len,
+		.key_len = (uint16_t)n->key.len,
+		.members_len = (uint16_t)n->members.len,
+		.domain = (uint8_t)n->domain,
+		.op = (uint8_t)n->op,
+	};
+	assert(n->key.len <= FSM_CHANGE_KEY_MAX && n->members.len <= UINT16_MAX && size <= UINT32_MAX);
+	buf_reserve(notes, size);
+	buf_put(notes, &h, sizeof(h));
+	buf_put(notes, n->key.p, n->key.len);
+	buf_putc(notes, '\0');
+	buf_put(notes, n->members.p, n->members.len);
+	buf_put(notes, n->record.p, n->record.len);
+	buf_put(notes, zeros, size - len);
 }
 
-static struct head_word unpack_head(uint64_t w)
+static void read_note(const uint8_t *at, struct head *h, struct fsm_change *out)
 {
-	return (struct head_word){ .domain = (uint8_t)w,
-		                   .op = (uint8_t)(w >> 8),
-		                   .more = (uint8_t)(w >> 16),
-		                   .key_len = (uint16_t)(w >> 32),
-		                   .words = (uint16_t)(w >> 48) };
+	const char *text = (const char *)at + sizeof(*h);
+	memcpy(h, at, sizeof(*h));
+	*out = (struct fsm_change){
+		.index = h->index,
+		.domain = (enum fsm_domain)h->domain,
+		.op = (enum fsm_op)h->op,
+		.more = h->more != 0,
+		.key = { text, h->key_len },
+		.members = { text + h->key_len + 1, h->members_len },
+		.record = { text + h->key_len + 1 + h->members_len, h->record_len },
+	};
 }
 
-void changes_encode(struct buf *notes, raft_index index, enum fsm_domain domain, enum fsm_op op, struct str key)
+bool changes_decode(const struct buf *notes, size_t *at, struct change_note *out)
 {
-	uint64_t words[NOTE_WORDS_MAX] = { 0 };
-	assert(key.len <= FSM_CHANGE_KEY_MAX);
-	const size_t count = 2 + (key.len + 7) / 8;
-	words[0] = index;
-	words[1] = pack_head((struct head_word){ (uint8_t)domain, (uint8_t)op, 0, (uint16_t)key.len, (uint16_t)count });
-	if (key.len)
-		memcpy(&words[2], key.p, key.len);
-	buf_put(notes, words, count * sizeof(words[0]));
+	struct fsm_change c;
+	struct head h;
+	if (*at >= notes->len)
+		return false;
+	read_note(notes->data + *at, &h, &c);
+	*out = (struct change_note){ c.index, c.domain, c.op, c.key, c.record, c.members };
+	*at += h.size;
+	return true;
+}
+
+/* ---- pieces ---- */
+
+static struct change_chunk *chunk_new(uint64_t base, size_t cap)
+{
+	struct change_chunk *k = mem_alloc(sizeof(*k) + cap);
+	memset(k, 0, sizeof(*k));
+	atomic_init(&k->refs, 1);
+	k->base = base;
+	k->cap = cap;
+	return k;
+}
+
+static void chunk_unref(struct change_chunk *k)
+{
+	if (k && atomic_fetch_sub(&k->refs, 1) == 1)
+		mem_free(k);
+}
+
+static struct change_chunk *chunk_ref(struct change_chunk *k)
+{
+	atomic_fetch_add(&k->refs, 1);
+	return k;
 }
 
 /* ---- the writer ---- */
 
-size_t changes_size(size_t asked)
-{
-	const size_t least = (size_t)CHANGES_KEPT_MIN * NOTE_WORDS_MAX * sizeof(uint64_t);
-	const size_t bytes = asked ? asked : CHANGES_BYTES_DEFAULT;
-	return bytes > least ? bytes : least;
-}
-
 struct changes *changes_new(size_t bytes, raft_index floor)
 {
-	size_t words = 1;
-	while (words < bytes / sizeof(uint64_t) || words < NOTE_WORDS_MAX)
-		words *= 2;
 	struct changes *c = mem_zalloc(sizeof(*c));
-	c->words = mem_zalloc(words * sizeof(c->words[0]));
-	c->mask = words - 1;
+	const int rc = pthread_mutex_init(&c->lock, NULL);
+	assert(rc == 0);
+	(void)rc;
+	c->bytes_wanted = bytes ? bytes : CHANGES_BYTES_DEFAULT;
+	c->first = c->last = chunk_new(0, CHUNK_BYTES);
+	c->bytes = CHUNK_BYTES;
 	atomic_store(&c->floor, floor);
 	return c;
+}
+
+static void drop_first(struct changes *c)
+{
+	struct change_chunk *k = c->first;
+	c->first = k->next;
+	c->bytes -= k->cap;
+	atomic_store(&k->dropped, true);
+	chunk_unref(k);
 }
 
 void changes_free(struct changes *c)
 {
 	if (!c)
 		return;
-	mem_free((void *)c->words);
+	while (c->first) {
+		assert(atomic_load(&c->first->refs) == 1);
+		drop_first(c);
+	}
+	pthread_mutex_destroy(&c->lock);
 	mem_free(c);
 }
 
-static uint64_t load_word(const struct changes *c, uint64_t offset)
+/* Lets the oldest pieces go as far as they are not owed to anybody. */
+static void let_go(struct changes *c, raft_index newest)
 {
-	return atomic_load_explicit(&c->words[offset & c->mask], memory_order_acquire);
+	while (c->first != c->last && c->bytes > c->bytes_wanted) {
+		const raft_index last = c->first->last_index;
+		if (c->bytes <= FSM_CHANGES_BYTES_MAX && last + FSM_CHANGES_ENTRIES > newest)
+			break;
+		if (last > atomic_load(&c->floor))
+			atomic_store(&c->floor, last);
+		drop_first(c);
+	}
 }
 
-/* Lets the oldest notes go until `need` more words fit behind `head`. */
-static void make_room(struct changes *c, uint64_t head, size_t need)
+static uint8_t *make_room(struct changes *c, size_t size)
 {
-	uint64_t tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
-	while (head + need - tail > c->mask + 1) {
-		const raft_index index = load_word(c, tail);
-		tail += unpack_head(load_word(c, tail + 1)).words;
-		/* The floor first: a seek that still finds the note behind the tail has lost nothing by being told to
-		 * go further on. */
-		atomic_store(&c->floor, index);
-		atomic_store(&c->tail, tail);
+	struct change_chunk *k = c->last;
+	size_t len = atomic_load_explicit(&k->len, memory_order_relaxed);
+	if (size > k->cap - len) {
+		k = chunk_new(k->base + len, size > CHUNK_BYTES ? size : CHUNK_BYTES);
+		c->bytes += k->cap;
+		c->last->next = k;
+		c->last = k;
+		len = 0;
 	}
+	atomic_store_explicit(&k->len, len + size, memory_order_relaxed);
+	return k->data + len;
 }
 
 void changes_publish(struct changes *c, const struct buf *notes)
 {
-	uint64_t head = atomic_load_explicit(&c->head, memory_order_relaxed);
+	raft_index newest = 0;
+	if (notes->len == 0)
+		return;
+	pthread_mutex_lock(&c->lock);
 	for (size_t at = 0; at < notes->len;) {
-		uint64_t words[NOTE_WORDS_MAX], next_index;
-		memcpy(words, notes->data + at, 16);
-		struct head_word h = unpack_head(words[1]);
-		assert(h.words <= NOTE_WORDS_MAX);
-		memcpy(words, notes->data + at, h.words * sizeof(words[0]));
-		at += h.words * sizeof(words[0]);
+		struct head h;
+		raft_index next_index;
+		memcpy(&h, notes->data + at, sizeof(h));
+		uint8_t *to = make_room(c, h.size);
+		memcpy(to, notes->data + at, h.size);
+		at += h.size;
 		if (at < notes->len) {
 			memcpy(&next_index, notes->data + at, sizeof(next_index));
-			h.more = next_index == words[0];
-			words[1] = pack_head(h);
+			h.more = next_index == h.index;
+			memcpy(to, &h, sizeof(h));
 		}
-		make_room(c, head, h.words);
-		for (size_t i = 0; i < h.words; i++)
-			atomic_store_explicit(&c->words[(head + i) & c->mask], words[i], memory_order_release);
-		head += h.words;
+		newest = c->last->last_index = h.index;
 	}
-	/* Once for the whole batch: nobody sees half the changes of an index. */
-	atomic_store(&c->head, head);
+	let_go(c, newest);
+	atomic_store(&c->published, c->last->base + atomic_load_explicit(&c->last->len, memory_order_relaxed));
+	pthread_mutex_unlock(&c->lock);
 }
 
 void changes_restart(struct changes *c, raft_index floor)
 {
-	const uint64_t head = atomic_load_explicit(&c->head, memory_order_relaxed);
-	atomic_fetch_add(&c->generation, 1);
+	pthread_mutex_lock(&c->lock);
+	struct change_chunk *k = chunk_new(atomic_load(&c->published), CHUNK_BYTES);
+	c->bytes += k->cap;
+	c->last->next = k;
+	c->last = k;
+	while (c->first != k)
+		drop_first(c);
 	atomic_store(&c->floor, floor);
-	atomic_store(&c->tail, head);
+	pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- readers ---- */
 
+void fsm_changes_leave(struct fsm_change_pos *pos)
+{
+	chunk_unref(pos->chunk);
+	*pos = (struct fsm_change_pos){ 0 };
+}
+
+/* A count of `k` is given. */
+static void stand(struct fsm_change_pos *pos, struct change_chunk *k, size_t offset)
+{
+	struct change_chunk *old = pos->chunk;
+	*pos = (struct fsm_change_pos){ k, (uint32_t)offset };
+	chunk_unref(old);
+}
+
+void fsm_changes_copy(const struct fsm_change_pos *from, struct fsm_change_pos *to)
+{
+	stand(to, chunk_ref(from->chunk), from->offset);
+}
+
 void fsm_changes_end(const struct fsm *f, struct fsm_change_pos *pos)
 {
-	pos->generation = atomic_load(&f->changes->generation);
-	pos->offset = atomic_load(&f->changes->head);
+	struct changes *c = f->changes;
+	pthread_mutex_lock(&c->lock);
+	struct change_chunk *k = chunk_ref(c->last);
+	const size_t len = atomic_load_explicit(&k->len, memory_order_relaxed);
+	pthread_mutex_unlock(&c->lock);
+	stand(pos, k, len);
 }
 
 raft_index fsm_changes_floor(const struct fsm *f)
@@ -169,63 +279,68 @@ raft_index fsm_changes_floor(const struct fsm *f)
 	return atomic_load(&f->changes->floor);
 }
 
-static bool is_lost(const struct changes *c, const struct fsm_change_pos *pos)
+static bool step_over(struct changes *c, struct fsm_change_pos *pos)
 {
-	return atomic_load(&c->tail) > pos->offset || atomic_load(&c->generation) != pos->generation;
+	struct change_chunk *next = NULL;
+	pthread_mutex_lock(&c->lock);
+	if (!atomic_load(&pos->chunk->dropped) && pos->chunk->next)
+		next = chunk_ref(pos->chunk->next);
+	pthread_mutex_unlock(&c->lock);
+	if (next)
+		stand(pos, next, 0);
+	return next != NULL;
 }
 
 int fsm_changes_next(const struct fsm *f, struct fsm_change_pos *pos, struct fsm_change *out)
 {
-	const struct changes *c = f->changes;
-	uint64_t key[NOTE_WORDS_MAX - 2];
-	if (is_lost(c, pos))
+	struct changes *c = f->changes;
+	struct head h;
+	assert(pos->chunk);
+	const uint64_t published = atomic_load(&c->published);
+	if (atomic_load(&pos->chunk->dropped))
 		return ERR_NOTFOUND;
-	if (pos->offset >= atomic_load(&c->head))
+	if (pos->chunk->base + pos->offset >= published)
 		return ERR_TIMEOUT;
-	const raft_index index = load_word(c, pos->offset);
-	const struct head_word h = unpack_head(load_word(c, pos->offset + 1));
-	/* Of a note that was overwritten meanwhile even the length may be nonsense. */
-	const size_t words = h.words >= 2 && h.words <= NOTE_WORDS_MAX ? h.words : 2;
-	for (size_t i = 2; i < words; i++)
-		key[i - 2] = load_word(c, pos->offset + i);
-	if (is_lost(c, pos))
+	/* More is published than this piece holds before us: so it is full, and the next one is there. */
+	if (pos->offset == atomic_load_explicit(&pos->chunk->len, memory_order_relaxed) && !step_over(c, pos))
 		return ERR_NOTFOUND;
-	out->index = index;
-	out->domain = (enum fsm_domain)h.domain;
-	out->op = (enum fsm_op)h.op;
-	out->more = h.more != 0;
-	out->key_len = h.key_len;
-	memcpy(out->key, key, h.key_len);
-	out->key[h.key_len] = '\0';
-	pos->offset += h.words;
+	read_note(pos->chunk->data + pos->offset, &h, out);
+	pos->offset += h.size;
 	return 0;
 }
 
 int fsm_changes_seek(const struct fsm *f, raft_index since, struct fsm_change_pos *pos)
 {
-	const struct changes *c = f->changes;
+	struct changes *c = f->changes;
+	struct fsm_change_pos at = { 0 };
 	struct fsm_change change;
-	struct fsm_change_pos at, before;
-	at.generation = atomic_load(&c->generation);
-	at.offset = atomic_load(&c->tail);
-	if (since < atomic_load(&c->floor))
+	pthread_mutex_lock(&c->lock);
+	struct change_chunk *k = c->first;
+	const bool is_there = since >= atomic_load(&c->floor);
+	while (is_there && k != c->last && k->last_index <= since)
+		k = k->next;
+	if (is_there)
+		at.chunk = chunk_ref(k);
+	pthread_mutex_unlock(&c->lock);
+	if (!is_there)
 		return ERR_NOTFOUND;
-	int rc;
-	do {
-		before = at;
-		rc = fsm_changes_next(f, &at, &change);
-		/* The oldest notes are let go while we walk: those in front of `since` are not missed. */
-		if (rc == ERR_NOTFOUND && at.generation == atomic_load(&c->generation) &&
-		    since >= atomic_load(&c->floor)) {
-			at.offset = atomic_load(&c->tail);
-			rc = 0;
-			change.index = 0;
+	for (;;) {
+		struct fsm_change_pos before = { 0 };
+		fsm_changes_copy(&at, &before);
+		const int rc = fsm_changes_next(f, &at, &change);
+		if (rc == ERR_NOTFOUND) {
+			fsm_changes_leave(&before);
+			fsm_changes_leave(&at);
+			return rc;
 		}
-	} while (rc == 0 && change.index <= since);
-	if (rc == ERR_NOTFOUND)
-		return rc;
-	*pos = before;
-	return 0;
+		if (rc == ERR_TIMEOUT || change.index > since) {
+			fsm_changes_leave(&at);
+			fsm_changes_leave(pos);
+			*pos = before;
+			return 0;
+		}
+		fsm_changes_leave(&before);
+	}
 }
 
 raft_index fsm_domain_version(const struct fsm *f, enum fsm_domain d)

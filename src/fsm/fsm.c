@@ -110,6 +110,7 @@ int fsm_close(struct fsm *f, bool clean, struct err *e)
 	members_cache_clear(f);
 	changes_free(f->changes);
 	buf_fini(&f->work.notes);
+	buf_fini(&f->work.sealed);
 	arena_fini(&f->arena);
 	pthread_mutex_destroy(&f->readers_lock);
 	pthread_mutex_destroy(&f->members_lock);
@@ -130,7 +131,7 @@ int fsm_open(const struct fsm_options *o, struct fsm **out, struct err *e)
 	assert(o->start_index == 0 || o->store.scratch);
 	if (f->state.applied < o->start_index)
 		f->state.applied = o->start_index;
-	f->changes = changes_new(changes_size(o->changes_bytes), f->state.applied);
+	f->changes = changes_new(o->changes_bytes, f->state.applied);
 	show_state(f);
 	*out = f;
 	return 0;

@@ -98,7 +98,7 @@ struct fsm;
 struct fsm_options {
 	struct store_options store;
 	uint32_t max_entry_type; /* behave as a release that knows types up to this; 0 = all that this build knows */
-	size_t changes_bytes;    /* memory for the list of changes; 0 = 16 MiB, at least the newest 10,000 changes */
+	size_t changes_bytes;    /* memory for the list of changes; 0 = 16 MiB; see fsm/changes.h */
 	raft_index start_index;  /* scratch stores that hold nothing: everything up to here counts as applied */
 };
 

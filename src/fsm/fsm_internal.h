@@ -25,6 +25,7 @@
 #include "model/commands.h"
 #include "model/entry.h"
 #include "model/records.h"
+#include "raft/raft.h"
 #include "store/store.h"
 
 /* ---- where a store stands: written to fsm_meta and x_meta with every batch ---- */
@@ -50,7 +51,8 @@ int fsm_txn_err(struct store_txn *txn, int rc, struct err *e);
 /* Effects of a batch that has not committed. NULL while judging. */
 struct fsm_work {
 	struct fsm_state state;
-	struct buf notes; /* changes noted so far, in changes.c's encoding */
+	struct buf notes;  /* changes noted so far, in changes.c's encoding */
+	struct buf sealed; /* scratch of notes.c */
 };
 
 struct apply {
@@ -105,8 +107,6 @@ MUST_CHECK int fsm_put_record(struct apply *a, enum store_db db, struct str key,
 MUST_CHECK int fsm_del(struct apply *a, enum store_db db, struct str key); /* nothing there: 0, no note */
 /* What no single put says: a change of `domain` under `key`. */
 void fsm_note(struct apply *a, enum fsm_domain domain, struct str key, enum fsm_op op);
-/* The same for a record of a bucket, as watchers see its key. */
-void fsm_note_record(struct apply *a, enum store_db db, struct str key, enum fsm_op op);
 /* Moves a domain's version without a note. */
 void fsm_touch(struct apply *a, enum fsm_domain domain);
 
@@ -265,15 +265,43 @@ MUST_CHECK int member_row_store(struct apply *a, struct str id, const struct mem
 uint64_t digest_of(struct str key, struct str value, struct buf *scratch);
 bool digest_leaves_out(enum store_db db, struct str key);
 
+struct place;
+
+/* ---- notes.c: what watchers are told of an entry ---- */
+
+/* A delete of `key`, whose last record is `record` (empty: nothing to show); `members`: see struct fsm_change. */
+void notes_gone(struct apply *a, enum fsm_domain domain, struct str key, struct str record, struct str members);
+/* Who holds a partition before and after a change of its row. */
+void notes_holders(struct apply *a, const struct place *before, const struct place *now);
+/* The servers that differ between two configurations. */
+void notes_servers(struct apply *a, const struct raft_conf *before, const struct raft_conf *now);
+void notes_put_server(const struct raft_server *s, struct buf *out);
+/* The partitions of a topic that differ between the two lists. */
+MUST_CHECK int notes_partitions(struct apply *a, struct str topic, struct str id, const struct packed *before,
+                                const struct packed *now);
+/* A topic and the number behind it, of "orders/3". */
+bool notes_split_row(struct str key, struct str *topic, uint32_t *number);
+/* The record under `key` of a domain, as the transaction has it now, appended; ERR_NOTFOUND: nothing to show. */
+MUST_CHECK int notes_render(struct store_txn *txn, struct arena *arena, enum fsm_domain domain, struct str key,
+                            struct buf *out);
+/* Ends an entry: of the notes from offset `from` on, one for each key, with the records as they are now. */
+MUST_CHECK int notes_seal(struct apply *a, size_t from);
+
 /* ---- changes.c ---- */
 
-struct changes; /* the ring */
-/* What fsm_options.changes_bytes comes to: 0 is the default, and the newest 10,000 changes always fit. */
-size_t changes_size(size_t asked);
-/* Of at least so many bytes, and one note. */
+struct changes; /* the list */
+struct change_note {
+	raft_index index;
+	enum fsm_domain domain;
+	enum fsm_op op;
+	struct str key, record, members;
+};
+/* `bytes`: more than this is kept only for the newest entries' sake; 0 = default. */
 struct changes *changes_new(size_t bytes, raft_index floor);
-void changes_free(struct changes *c);
-void changes_encode(struct buf *notes, raft_index index, enum fsm_domain domain, enum fsm_op op, struct str key);
+void changes_free(struct changes *c); /* no place may be left; accepts NULL */
+void changes_encode(struct buf *notes, const struct change_note *n);
+/* Walks encoded notes; the first time *at is 0. False: the end. The strings point into `notes`. */
+bool changes_decode(const struct buf *notes, size_t *at, struct change_note *out);
 void changes_publish(struct changes *c, const struct buf *notes);
 void changes_restart(struct changes *c, raft_index floor);
 

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/entry.h"
 #include "base/err.h"
+#include "model/json.h"
 #include "store/store.h"
 
 enum fsm_member_kind {
@@ -76,6 +77,9 @@ struct fsm_member_extra {
 	struct fsm_member_counts counts;
 };
 MUST_CHECK int fsm_get_member_extra(struct store_txn *txn, struct str id, struct fsm_member_extra *out);
+
+/* What answers and watchers show of it, inside an object the caller opened. */
+void fsm_write_member_extra(struct json_writer *w, const struct fsm_member_extra *x);
 
 /* Records in order of id. Starts behind `after` (empty: at the first). */
 struct fsm_member_iter {

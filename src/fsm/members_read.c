@@ -38,6 +38,16 @@ int fsm_get_member_extra(struct store_txn *txn, struct str id, struct fsm_member
 	return 0;
 }
 
+void fsm_write_member_extra(struct json_writer *w, const struct fsm_member_extra *x)
+{
+	json_field_cstr(w, "kind", fsm_member_kind_name(x->kind));
+	json_field_bool(w, "placeable", x->placeable);
+	json_key(w, "tags");
+	json_put_raw(w, x->tags);
+	json_key(w, "labels");
+	json_put_raw(w, STR_LIT("{}"));
+}
+
 int fsm_get_tombstone(struct store_txn *txn, struct str id, int64_t *removed_at_s)
 {
 	struct removed_member r;

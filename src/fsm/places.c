@@ -197,9 +197,7 @@ int place_pin(struct apply *a, struct str topic, uint32_t partition, bool pinned
 	packed.owners_index = a->index;
 	packed.slots[partition].pinned = pinned;
 	packed.slots[partition].version = a->index;
-	char key[ROW_KEY_MAX];
-	const struct str at = { key, row_key(key, topic, partition) };
-	fsm_note_record(a, STORE_ASSIGNMENTS, at, FSM_OP_PUT);
+	fsm_touch(a, FSM_DOMAIN_ASSIGNMENTS);
 	return packed_store(a, topic, &old, &packed);
 }
 
@@ -252,5 +250,7 @@ int place_store(struct apply *a, const struct place *before, const struct place 
 		rc = update_members(a, before, now);
 	if (rc == 0)
 		rc = update_move(a, before, now);
+	if (rc == 0)
+		notes_holders(a, before, now);
 	return rc ? rc : update_slot(a, now);
 }

@@ -12,6 +12,34 @@ int fsm_get_assignment_record(struct store_txn *txn, struct str topic, uint32_t 
 	return at.len ? store_get(txn, STORE_ASSIGNMENTS, at, record) : ERR_NOTFOUND;
 }
 
+const char *fsm_assignment_state(const struct fsm_owner *o, bool owner_alive)
+{
+	if (o->owner.len == 0)
+		return o->leaderless ? "leaderless" : "unplaced";
+	if (!owner_alive)
+		return "owner_dead";
+	return o->target.len > 0 ? "moving" : "placed";
+}
+
+void fsm_write_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
+                          const char *state)
+{
+	json_begin_object(w);
+	json_field_str(w, "topic", topic);
+	json_field_str(w, "topic_id", id);
+	json_field_u64(w, "partition", p);
+	json_field_cstr(w, "state", state);
+	json_field_str(w, "owner_id", o->owner);
+	if (o->target.len > 0) {
+		json_field_str(w, "target_id", o->target);
+		json_field_u64(w, "move_id", o->move_id);
+	}
+	if (o->pinned)
+		json_field_bool(w, "pinned", true);
+	json_field_u64(w, "version", o->version);
+	json_end_object(w);
+}
+
 /* Begins a walk over keys "<prefix><topic>\0<partition>", behind `after`. Nothing names a member or topic too long. */
 static int open_walk(struct fsm_place_iter *it, struct store_txn *txn, enum store_db db, struct str member,
                      const struct fsm_place *after)

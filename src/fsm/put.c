@@ -28,25 +28,57 @@ void fsm_touch(struct apply *a, enum fsm_domain domain)
 
 void fsm_note(struct apply *a, enum fsm_domain domain, struct str key, enum fsm_op op)
 {
-	changes_encode(&a->work->notes, a->index, domain, op, key);
+	const struct str nothing = { "", 0 };
+	changes_encode(&a->work->notes, &(struct change_note){ a->index, domain, op, key, nothing, nothing });
 	fsm_touch(a, domain);
 }
 
+static bool is_told(enum store_db db, struct str key)
+{
+	return db <= STORE_REMOTES && !(db == STORE_REMOTES && str_is(key, REMOTE_KEYS_KEY));
+}
+
 /* Rows of a topic are "orders:3" in the store and "orders/3" to watchers. */
-void fsm_note_record(struct apply *a, enum store_db db, struct str key, enum fsm_op op)
+static struct str shown_key(enum store_db db, struct str key, char shown[STORE_KEY_MAX])
+{
+	if (db != STORE_ASSIGNMENTS && db != STORE_SCHEMAS)
+		return key;
+	assert(key.len <= STORE_KEY_MAX);
+	memcpy(shown, key.p, key.len);
+	char *colon = memrchr(shown, ':', key.len);
+	assert(colon);
+	*colon = '/';
+	return (struct str){ shown, key.len };
+}
+
+static void note_put(struct apply *a, enum store_db db, struct str key)
 {
 	char shown[STORE_KEY_MAX];
-	assert(key.len <= sizeof(shown));
-	if (db > STORE_REMOTES || (db == STORE_REMOTES && str_is(key, REMOTE_KEYS_KEY)))
-		return;
-	if (db == STORE_ASSIGNMENTS || db == STORE_SCHEMAS) {
-		memcpy(shown, key.p, key.len);
-		char *colon = memrchr(shown, ':', key.len);
-		assert(colon);
-		*colon = '/';
-		key.p = shown;
+	if (is_told(db, key))
+		fsm_note(a, (enum fsm_domain)domain_of[db], shown_key(db, key, shown), FSM_OP_PUT);
+}
+
+/* Before it goes, with what it last was. A topic's other half has gone by now, and partitions are noted where their
+ * lists change: those records come with notes of their own. */
+static int note_delete(struct apply *a, enum store_db db, struct str key)
+{
+	char shown[STORE_KEY_MAX];
+	struct buf record = { 0 };
+	int rc = 0;
+	if (!is_told(db, key))
+		return 0;
+	const enum fsm_domain domain = (enum fsm_domain)domain_of[db];
+	const struct str name = shown_key(db, key, shown);
+	if (db != STORE_TOPICS && db != STORE_ASSIGNMENTS)
+		rc = notes_render(a->txn, a->arena, domain, name, &record);
+	if (rc == 0 || rc == ERR_NOTFOUND) {
+		notes_gone(a, domain, name, (struct str){ (const char *)record.data, record.len },
+		           (struct str){ "", 0 });
+		fsm_touch(a, domain);
+		rc = 0;
 	}
-	fsm_note(a, (enum fsm_domain)domain_of[db], key, op);
+	buf_fini(&record);
+	return rc;
 }
 
 static int subtract_old(struct apply *a, enum store_db db, struct str key, bool *there)
@@ -68,7 +100,7 @@ int fsm_put(struct apply *a, enum store_db db, struct str key, struct str value,
 		return rc;
 	a->work->state.digest[db] += digest_of(key, value, &a->key);
 	if (!(flags & PUT_QUIET))
-		fsm_note_record(a, db, key, FSM_OP_PUT);
+		note_put(a, db, key);
 	return store_put(a->txn, db, key, value);
 }
 
@@ -87,8 +119,8 @@ int fsm_del(struct apply *a, enum store_db db, struct str key)
 	int rc = subtract_old(a, db, key, &there);
 	if (rc || !there)
 		return rc;
-	fsm_note_record(a, db, key, FSM_OP_DELETE);
-	return store_del(a->txn, db, key);
+	rc = note_delete(a, db, key);
+	return rc ? rc : store_del(a->txn, db, key);
 }
 
 int fsm_get_copy(struct apply *a, enum store_db db, struct str key, struct str *value)

@@ -105,6 +105,25 @@ void fsm_read_end(struct fsm_reader *r)
 	atomic_store(&r->state, IDLE);
 }
 
+void fsm_read_pause(struct fsm_reader *r)
+{
+	assert(atomic_load_explicit(&r->state, memory_order_relaxed) == IN_USE);
+	atomic_store(&r->state, IDLE);
+}
+
+int fsm_read_resume(struct fsm_reader *r, struct store_txn **txn)
+{
+	uint32_t idle = IDLE;
+	if (!atomic_compare_exchange_strong(&r->state, &idle, IN_USE))
+		return ERR_BUSY;
+	if (!r->txn) {
+		fsm_read_end(r);
+		return ERR_BUSY;
+	}
+	*txn = r->txn;
+	return 0;
+}
+
 uint64_t fsm_generation(const struct fsm *f)
 {
 	return atomic_load(&f->generation);

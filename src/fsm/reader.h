@@ -40,6 +40,12 @@ void fsm_reader_fini(struct fsm_reader *r); /* accepts a zeroed one; before fsm_
 MUST_CHECK int fsm_read(struct fsm_reader *r, struct store_txn **txn, struct err *e);
 void fsm_read_end(struct fsm_reader *r); /* may run twice */
 
+/* Instead of fsm_read_end: the transaction stays as it is, for a list of one index that is given in pieces. It holds
+ * back the store's pages meanwhile, so only for a bounded time. */
+void fsm_read_pause(struct fsm_reader *r);
+/* The same transaction again. ERR_BUSY: it was taken away, another file is in place. After fsm_read_pause. */
+MUST_CHECK int fsm_read_resume(struct fsm_reader *r, struct store_txn **txn);
+
 /* Applied index of the transaction fsm_read gave: X-Veena-Index. */
 static inline raft_index fsm_reader_index(const struct fsm_reader *r)
 {

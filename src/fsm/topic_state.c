@@ -18,6 +18,13 @@ int packed_load(struct apply *a, struct str name, struct packed *out)
 	return packed_decode(v, a->arena, out) ? 0 : fsm_corrupt(a, STORE_X_TOPIC, name, "not a row of this release");
 }
 
+static int note_partitions(struct apply *a, struct str name, const struct packed *before, const struct packed *now)
+{
+	struct str record;
+	int rc = store_get(a->txn, STORE_TOPICS, name, &record);
+	return rc ? rc : notes_partitions(a, name, fsm_topic_id(record), before, now);
+}
+
 int packed_store(struct apply *a, struct str name, const struct packed *before, const struct packed *now)
 {
 	const uint32_t was = packed_unplaced(before), is = packed_unplaced(now);
@@ -27,6 +34,8 @@ int packed_store(struct apply *a, struct str name, const struct packed *before, 
 	if (is != was)
 		rc = is ? fsm_put(a, STORE_X_UNPLACED, name, (struct str){ count, sizeof(count) }, 0)
 		        : fsm_del(a, STORE_X_UNPLACED, name);
+	if (rc == 0)
+		rc = note_partitions(a, name, before, now);
 	if (rc)
 		return rc;
 	buf_clear(&a->value);
@@ -248,6 +257,13 @@ int topic_state_clear_rows(struct apply *a, struct str name)
 	return rc ? rc : clear_schemas(a, name);
 }
 
+/* As a GET shows it, in the arena. */
+static struct str last_record(struct apply *a, struct str name)
+{
+	struct fsm_topic t;
+	return fsm_get_topic(a->txn, name, &t) == 0 ? fsm_topic_json(&t, a->arena) : nothing;
+}
+
 /* The packed list goes first: rows that are cleared after it need not be kept in step with it, one by one. */
 int topic_state_erase(struct apply *a, const struct topic *rec)
 {
@@ -256,6 +272,9 @@ int topic_state_erase(struct apply *a, const struct topic *rec)
 	int rc = packed_load(a, rec->name, &packed);
 	if (rc == ERR_NOTFOUND)
 		return fsm_corrupt(a, STORE_X_TOPIC, rec->name, "missing beside the topic's record");
+	const struct str last = rc == 0 ? last_record(a, rec->name) : nothing;
+	if (rc == 0)
+		rc = notes_partitions(a, rec->name, rec->id, &packed, &no_slots);
 	if (rc == 0 && packed_unplaced(&packed))
 		rc = fsm_del(a, STORE_X_UNPLACED, rec->name);
 	if (rc == 0)
@@ -268,5 +287,7 @@ int topic_state_erase(struct apply *a, const struct topic *rec)
 		rc = fsm_del(a, STORE_X_FOLD, key_fold(key, rec->name));
 	if (rc == 0)
 		rc = index_owner(a, rec->name, rec->owner, nothing);
+	if (rc == 0)
+		notes_gone(a, FSM_DOMAIN_TOPICS, rec->name, last, nothing);
 	return rc ? rc : fsm_del(a, STORE_TOPICS, rec->name);
 }

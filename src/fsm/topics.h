@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/entry.h"
 #include "base/err.h"
+#include "model/json.h"
 #include "model/records.h"
 #include "store/store.h"
 
@@ -36,6 +37,9 @@ struct fsm_topic {
 
 /* Record and tail as one object, in the arena: the topic as answers and policies have it. */
 struct str fsm_topic_json(const struct fsm_topic *t, struct arena *arena);
+
+/* A topic's id as its stored record says, or ""; borrowed as the record is. Without reading all of it. */
+struct str fsm_topic_id(struct str record);
 
 /* ERR_NOTFOUND, ERR_CORRUPT, ERR_IO. */
 MUST_CHECK int fsm_get_topic(struct store_txn *txn, struct str name, struct fsm_topic *out);
@@ -97,6 +101,9 @@ struct str_map fsm_merge_labels(const struct str_map *old, const struct str_map 
 
 /* The document stored as version `version` of the topic's schema. ERR_NOTFOUND. */
 MUST_CHECK int fsm_get_schema(struct store_txn *txn, struct str topic, uint32_t version, struct str *document);
+
+/* One version of a schema as answers and watchers have it. */
+void fsm_write_schema(struct json_writer *w, struct str topic, uint32_t version, struct str document);
 
 struct fsm_schema {
 	uint32_t version;

@@ -54,6 +54,23 @@ struct str fsm_topic_json(const struct fsm_topic *t, struct arena *arena)
 	return (struct str){ text, head + t->tail.len + 1 };
 }
 
+struct str fsm_topic_id(struct str record)
+{
+	struct json_reader r;
+	json_reader_init(&r, record, 0);
+	if (json_next(&r) != JSON_OBJECT)
+		return (struct str){ "", 0 };
+	while (json_next(&r) == JSON_KEY) {
+		const bool is_id = str_is(r.token, "id");
+		const enum json_event ev = json_next(&r);
+		if (is_id)
+			return ev == JSON_STRING && !r.escaped ? r.token : (struct str){ "", 0 };
+		if (!json_skip(&r, ev))
+			break;
+	}
+	return (struct str){ "", 0 };
+}
+
 /* ---- lists ---- */
 
 int fsm_topic_iter_open(struct fsm_topic_iter *it, struct store_txn *txn, struct str prefix, struct str after)
@@ -167,6 +184,16 @@ int fsm_next_of_user(struct store_txn *txn, struct str user, struct str after, s
 	if (rc == 0)
 		*name = (struct str){ found.p + prefix.len, found.len - prefix.len };
 	return rc;
+}
+
+void fsm_write_schema(struct json_writer *w, struct str topic, uint32_t version, struct str document)
+{
+	json_begin_object(w);
+	json_field_str(w, "topic", topic);
+	json_field_u64(w, "version", version);
+	json_key(w, "schema");
+	json_put_doc(w, document);
+	json_end_object(w);
 }
 
 int fsm_get_schema(struct store_txn *txn, struct str topic, uint32_t version, struct str *document)

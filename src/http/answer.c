@@ -135,7 +135,7 @@ static void put_rare_fields(struct buf *out, const struct svc_answer *a, const s
 		buf_printf(out, "Allow: %s\r\n", http_allow_text(a->allowed, allow, sizeof(allow)));
 	if (style->close)
 		buf_puts(out, "Connection: close\r\n");
-	else if (style->http10)
+	else if (style->http10 && !style->is_stream)
 		buf_puts(out, "Connection: keep-alive\r\n");
 }
 
@@ -152,7 +152,11 @@ void http_answer_put(struct buf *out, struct http_fixed *f, const struct svc_ans
 			buf_puts(out, a->content_type);
 			buf_puts(out, "\r\n");
 		}
-		put_number_field(out, "Content-Length: ", a->body.len);
+		if (!style->is_stream)
+			put_number_field(out, "Content-Length: ", a->body.len);
+		else
+			buf_puts(out, style->http10 ? "Cache-Control: no-store\r\n"
+			                            : "Cache-Control: no-store\r\nTransfer-Encoding: chunked\r\n");
 	}
 	put_buf(out, &f->identity);
 	put_number_field(out, "X-Veena-Index: ", a->index ? a->index : style->applied);

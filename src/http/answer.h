@@ -29,6 +29,7 @@ void http_fixed_fini(struct http_fixed *f);
 struct http_answer_style {
 	bool is_head;      /* headers only */
 	bool close;        /* the connection ends with this answer */
+	bool is_stream;    /* lines follow, their number unknown: in chunks, or until the connection closes */
 	bool http10;       /* the client speaks 1.0 and asked to keep the connection */
 	bool shows_leader; /* reads: X-Veena-Leader and X-Veena-Contact-Ms */
 	int64_t contact_ms;

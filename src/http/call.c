@@ -315,7 +315,9 @@ void http_call_start(struct http_call *c)
 	c->rq.limit = SVC_LIMIT_DEFAULT;
 	c->rq.min_index = 0;
 	c->rq.max_age_ms = 0;
-	c->rq.has_since = false;
+	c->rq.has_since = c->rq.initial = false;
+	c->rq.domains = 0;
+	c->rq.cluster = (struct str){ NULL, 0 };
 	c->rq.strong = c->rq.has_max_age = c->rq.dry_run = c->rq.detail = false;
 	c->rq.page_token = c->rq.prefix = c->rq.owner = c->rq.target = c->rq.replica = c->rq.member = c->rq.state =
 	    c->rq.role = c->rq.tag_key = c->rq.tag_value = c->rq.label_key = c->rq.label_value = c->rq.child =

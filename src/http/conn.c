@@ -11,9 +11,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "http/watch.h"
 #include "net/addr.h"
 
 #define READ_STEP (16u << 10) /* bytes asked for at once */
+#define STREAM_ROUNDS 16
+
 static uint8_t *request_bytes(const struct http_conn *c)
 {
 	return c->in.data + c->in_off;
@@ -80,6 +83,8 @@ void http_conn_free(struct http_conn *c)
 	mem_free(c);
 }
 
+static void settle(struct http_conn *c);
+
 static void list_dead(struct http_conn *c)
 {
 	if (c->in_dead)
@@ -100,9 +105,11 @@ void http_conn_close(struct http_conn *c)
 	ev_io_stop(t->loop, &c->io);
 	close(c->fd);
 	c->fd = -1;
-	t->unsent -= http_conn_unsent(c);
+	t->unsent -= c->watch ? 0 : http_conn_unsent(c);
 	c->out_sent = c->out.len;
 	c->state = HTTP_CONN_CLOSED;
+	http_watch_free(c->watch);
+	c->watch = NULL;
 	t->connection_count--;
 	atomic_store_explicit(&t->stats.connections, t->connection_count, memory_order_relaxed);
 	/* A busy one is freed when its call has finished: the service still reads the request. */
@@ -112,11 +119,12 @@ void http_conn_close(struct http_conn *c)
 
 /* ---- writing ---- */
 
-static void put_answer(struct http_conn *c, const struct svc_answer *a, bool is_head, bool shows_leader)
+static void put_answer(struct http_conn *c, const struct svc_answer *a, bool is_head, bool shows_leader, bool is_stream)
 {
 	struct http_thread *t = c->thread;
 	struct http_answer_style style = {
 		.is_head = is_head,
+		.is_stream = is_stream,
 		.close = c->closing,
 		.http10 = c->scan.minor == 0,
 		.shows_leader = shows_leader,
@@ -156,7 +164,7 @@ static bool flush(struct http_conn *c)
 		}
 		c->out_sent += (size_t)n;
 		c->sent += (uint64_t)n;
-		t->unsent -= (size_t)n;
+		t->unsent -= c->watch ? 0 : (size_t)n;
 		prom_count(&t->stats.bytes_out, (uint64_t)n);
 	}
 	c->out_sent = 0;
@@ -184,7 +192,7 @@ static void set_events(struct http_conn *c)
 	bool reads =
 	    !c->peer_done && http_conn_unsent(c) <= HTTP_UNSENT_HIGH && (c->state != HTTP_CONN_BUSY || watched);
 
-	if (c->state == HTTP_CONN_LINGER)
+	if (c->state == HTTP_CONN_LINGER || c->state == HTTP_CONN_STREAM)
 		reads = !c->peer_done;
 	watch(c, (reads ? EV_READ : 0) | (http_conn_unsent(c) > 0 ? EV_WRITE : 0));
 }
@@ -203,6 +211,13 @@ static void settle(struct http_conn *c)
 {
 	if (c->state == HTTP_CONN_CLOSED || !flush(c))
 		return;
+	/* A client that takes everything is given more, but not the whole turn. */
+	for (int i = 0; i < STREAM_ROUNDS && c->state == HTTP_CONN_STREAM && http_conn_unsent(c) == 0; i++) {
+		if (!http_watch_fill(c->watch))
+			break;
+		if (!flush(c))
+			return;
+	}
 	if (c->state == HTTP_CONN_LINGER && http_conn_unsent(c) == 0 && !c->shut) {
 		/* Closing with unread bytes would reset the connection, and the client might never see the answer. */
 		c->shut = true;
@@ -239,7 +254,7 @@ static void begin_closing(struct http_conn *c)
 static void end_with(struct http_conn *c, const struct svc_answer *a)
 {
 	c->closing = true;
-	put_answer(c, a, false, false);
+	put_answer(c, a, false, false, false);
 	http_stats_answer(&c->thread->stats, NULL, a->status, 0);
 	begin_closing(c);
 }
@@ -269,6 +284,45 @@ static void refuse_overloaded(struct http_conn *c)
 	settle(c);
 }
 
+/* The answer's head, and from then on lines as they come. What the connection holds of a request goes. */
+static void begin_stream(struct http_conn *c, struct svc_answer *a)
+{
+	a->content_type = http_watch_content_type(c);
+	c->closing = true;
+	put_answer(c, a, false, true, true);
+	c->thread->unsent -= http_conn_unsent(c);
+	c->state = HTTP_CONN_STREAM;
+	http_watch_begin(c);
+	http_call_clear(&c->call);
+	c->in_off = 0;
+	buf_clear(&c->in);
+	let_go(c);
+	http_thread_give_buf(c->thread, &c->in);
+	if (!c->advancing)
+		settle(c);
+}
+
+void http_conn_wrote(struct http_conn *c, size_t n)
+{
+	c->written += n;
+}
+
+void http_conn_push(struct http_conn *c)
+{
+	if (c->state == HTTP_CONN_STREAM)
+		settle(c);
+}
+
+void http_conn_end_stream(struct http_conn *c)
+{
+	assert(c->state == HTTP_CONN_STREAM);
+	c->thread->unsent += http_conn_unsent(c);
+	http_watch_free(c->watch);
+	c->watch = NULL;
+	begin_closing(c);
+	settle(c);
+}
+
 static void on_call_done(struct http_call *call, struct svc_answer *a)
 {
 	struct http_conn *c = CONTAINER_OF(call, struct http_conn, call);
@@ -280,7 +334,11 @@ static void on_call_done(struct http_call *call, struct svc_answer *a)
 	assert(c->state == HTTP_CONN_BUSY);
 	if (!http_scan_keeps_alive(&c->scan) || c->thread->stopping)
 		c->closing = true;
-	put_answer(c, a, call->is_head, call->verb == HTTP_VERB_GET && call->rq.grant != SVC_GRANT_NONE);
+	if (http_watch_is_begun(c, a) && http_watch_has_room(c->thread, a)) {
+		begin_stream(c, a);
+		return;
+	}
+	put_answer(c, a, call->is_head, call->verb == HTTP_VERB_GET && call->rq.grant != SVC_GRANT_NONE, false);
 	http_call_clear(call);
 	c->in_off += c->scan.end + c->body_len;
 	if (c->closing)
@@ -399,6 +457,7 @@ static bool step(struct http_conn *c)
 		run(c);
 		return c->state == HTTP_CONN_IDLE;
 	case HTTP_CONN_BUSY:
+	case HTTP_CONN_STREAM:
 	case HTTP_CONN_LINGER:
 	case HTTP_CONN_CLOSED: break;
 	}
@@ -441,7 +500,7 @@ static size_t read_size(const struct http_conn *c)
 static void on_eof(struct http_conn *c)
 {
 	c->peer_done = true;
-	if (http_conn_unsent(c) == 0) {
+	if (http_conn_unsent(c) == 0 || c->state == HTTP_CONN_STREAM) {
 		http_conn_close(c);
 		return;
 	}
@@ -498,7 +557,7 @@ static void on_io(struct ev_loop *loop, ev_io *w, int revents)
 	struct http_conn *c = w->data;
 
 	(void)loop;
-	if (revents & EV_READ && c->state == HTTP_CONN_LINGER) {
+	if (revents & EV_READ && (c->state == HTTP_CONN_LINGER || c->state == HTTP_CONN_STREAM)) {
 		discard_some(c);
 		settle(c);
 	} else if (revents & EV_READ && c->state != HTTP_CONN_BUSY) {
@@ -566,6 +625,8 @@ void http_conn_expire(struct http_conn *c)
 void http_conn_stop(struct http_conn *c)
 {
 	c->closing = true;
+	if (c->state == HTTP_CONN_STREAM)
+		http_watch_end(c->watch, HTTP_WATCH_END_NOT_READY);
 	if (c->state != HTTP_CONN_IDLE)
 		return;
 	begin_closing(c);

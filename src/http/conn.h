@@ -4,6 +4,8 @@
  *  IDLE -----------> HEAD -----------> BODY ---------------> BUSY ---------------> IDLE
  *                      \________________/  refused: answer, then LINGER, then closed
  *
+ * A watch goes from BUSY to STREAM, and from there to LINGER.
+ *
  * Requests of one connection are answered in order; the next one is looked at when the one before is answered. What is
  * answered within one turn leaves in one write. No time limit is reset by one more byte.
  * Ownership: the thread's; a connection frees itself at the end of the turn in which it closed (a busy one: once its
@@ -28,6 +30,7 @@ enum http_conn_state {
 	HTTP_CONN_HEAD,
 	HTTP_CONN_BODY,
 	HTTP_CONN_BUSY,
+	HTTP_CONN_STREAM, /* answered; lines go on coming: see watch.h */
 	HTTP_CONN_LINGER,
 	HTTP_CONN_CLOSED,
 };
@@ -66,6 +69,7 @@ struct http_conn {
 	struct http_conn *resume_next, *dead_next;
 
 	struct http_call call;
+	struct http_watch *watch; /* STREAM */
 };
 
 void http_conn_new(struct http_thread *t, int fd); /* takes the descriptor */
@@ -78,6 +82,12 @@ void http_conn_expire(struct http_conn *c); /* its deadline has come */
 void http_conn_stop(struct http_conn *c);   /* the thread stops: idle ones close, others after their answer */
 void http_conn_close(struct http_conn *c);
 void http_conn_free(struct http_conn *c); /* closed, and its call has finished or will never */
+
+/* ---- for watch.c: what it adds to `out` ---- */
+
+void http_conn_wrote(struct http_conn *c, size_t n); /* so many more bytes stand there */
+void http_conn_push(struct http_conn *c);            /* sends; may close */
+void http_conn_end_stream(struct http_conn *c);      /* its last line stands there; sends; may close */
 
 /* ---- between conn.c and conn_time.c ---- */
 

@@ -44,6 +44,9 @@ static void deadline_set(struct http_conn *c, enum http_deadline kind)
 
 static enum http_deadline deadline_kind(const struct http_conn *c)
 {
+	/* A stream's client may read slowly: what it is owed is bounded instead. */
+	if (c->state == HTTP_CONN_STREAM)
+		return HTTP_DEADLINE_NONE;
 	if (http_conn_unsent(c) > 0)
 		return HTTP_DEADLINE_WRITE;
 	switch (c->state) {
@@ -52,6 +55,7 @@ static enum http_deadline deadline_kind(const struct http_conn *c)
 	case HTTP_CONN_BODY: return HTTP_DEADLINE_REQUEST;
 	case HTTP_CONN_LINGER: return HTTP_DEADLINE_LINGER;
 	case HTTP_CONN_BUSY:
+	case HTTP_CONN_STREAM:
 	case HTTP_CONN_CLOSED: break;
 	}
 	return HTTP_DEADLINE_NONE;

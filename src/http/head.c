@@ -11,7 +11,8 @@ static const struct {
 	{ "content-type", HTTP_FIELD_CONTENT_TYPE },   { "x-veena-client", HTTP_FIELD_CLIENT },
 	{ "x-narad-client", HTTP_FIELD_CLIENT },       { "if-match", HTTP_FIELD_IF_MATCH },
 	{ "if-none-match", HTTP_FIELD_IF_NONE_MATCH }, { "idempotency-key", HTTP_FIELD_IDEMPOTENCY_KEY },
-	{ "authorization", HTTP_FIELD_AUTHORIZATION },
+	{ "authorization", HTTP_FIELD_AUTHORIZATION }, { "accept", HTTP_FIELD_ACCEPT },
+	{ "last-event-id", HTTP_FIELD_LAST_EVENT_ID },
 };
 
 struct head_parse {
@@ -56,7 +57,8 @@ static int on_header_value(http_parser *hp, const char *at, size_t len)
 		if (strlen(kept_fields[i].name) != p->name.len ||
 		    strncasecmp(kept_fields[i].name, name, p->name.len) != 0)
 			continue;
-		if (kept->set && kept_fields[i].field != HTTP_FIELD_CLIENT) {
+		if (kept->set && kept_fields[i].field != HTTP_FIELD_CLIENT &&
+		    kept_fields[i].field != HTTP_FIELD_ACCEPT) {
 			p->refused = "a header field that may stand once is given twice";
 			return 1;
 		}

@@ -28,6 +28,8 @@ enum http_field {
 	HTTP_FIELD_IF_NONE_MATCH,
 	HTTP_FIELD_IDEMPOTENCY_KEY,
 	HTTP_FIELD_AUTHORIZATION,
+	HTTP_FIELD_ACCEPT, /* the last one, if there are several */
+	HTTP_FIELD_LAST_EVENT_ID,
 	HTTP_FIELD_END,
 };
 

@@ -16,7 +16,7 @@
 #include "http/inbound.h"
 #include "http/thread.h"
 
-#define CONNECTIONS_MAX 4096
+#define CONNECTIONS_MAX 16384
 #define REQUEST_BYTES_MAX ((size_t)64 << 20)
 #define LINK_SLOTS 64
 /* Operations of one thread: its connections have one each; the rest are other servers' requests. */
@@ -384,6 +384,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 	min_deadline(&next, http_forward_turn(t, now_ms));
 	resume_all(t);
 	min_deadline(&next, expire_all(t, now_ms));
+	min_deadline(&next, http_watch_turn(t, now_ms));
 	min_deadline(&next, accept_turn(t, now_ms));
 	min_deadline(&next, stop_turn(t, now_ms));
 	http_inbound_sweep(t);
@@ -391,7 +392,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 
 	wake_prepare(&t->wake);
 	bool work = !svc_prepare_sleep(t->svc, &next) || !queue_is_empty(t->links) || t->resume || next <= now_ms ||
-	            t->fwd.fresh || (!t->stopping && atomic_load_explicit(&t->stop, memory_order_acquire));
+	            t->fwd.fresh || t->watch.fresh || (!t->stopping && atomic_load_explicit(&t->stop, memory_order_acquire));
 
 	if (work && !ev_is_active(&t->idle))
 		ev_idle_start(t->loop, &t->idle);
@@ -475,6 +476,7 @@ void http_thread_free(struct http_thread *t)
 		http_conn_close(t->connections);
 		http_conn_free(t->connections);
 	}
+	http_watch_room_fini(&t->watch);
 	while (queue_take(t->links, &nl))
 		close(nl.fd);
 	ev_io_stop(t->loop, &t->listen_io);

@@ -49,7 +49,7 @@ struct http_options {
 	uint32_t forward_ms;      /* longest wait for a forwarded answer, default 15 000 */
 };
 
-size_t http_default_connections(void); /* 4096, or what the descriptor limit leaves after HTTP_RESERVED_FDS */
+size_t http_default_connections(void); /* 16384, or what the descriptor limit leaves after HTTP_RESERVED_FDS */
 
 MUST_CHECK int http_server_new(const struct http_options *o, struct http_server **out, struct err *e);
 void http_server_free(struct http_server *s); /* after all http_thread_free; accepts NULL */

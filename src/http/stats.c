@@ -98,6 +98,7 @@ static const struct {
 	size_t offset;
 } plain[] = {
 	{ "veena_http_connections", "gauge", "Open client connections.", offsetof(struct http_stats, connections) },
+	{ "veena_watchers", "gauge", "Streams of changes open now.", offsetof(struct http_stats, watchers) },
 	{ "veena_http_connections_accepted_total", "counter", "Client connections accepted.",
 	  offsetof(struct http_stats, accepted) },
 	{ "veena_http_accept_failures_total", "counter", "Times accept failed for want of descriptors or memory.",
@@ -117,6 +118,18 @@ static const struct {
 	  offsetof(struct http_stats, forwarded_in) },
 };
 
+static void put_watch_ends(const struct http_server *s, struct buf *out)
+{
+	prom_put_head(out, "veena_watch_closed_total", "counter", "Streams of changes that ended, by reason.");
+	for (size_t why = 0; why < HTTP_WATCH_ENDS; why++) {
+		uint64_t n = 0;
+
+		for (size_t t = 0; t < s->thread_count; t++)
+			n += load(&s->threads[t]->stats.watch_ended[why]);
+		buf_printf(out, "veena_watch_closed_total{reason=\"%s\"} %" PRIu64 "\n", http_watch_end_words[why], n);
+	}
+}
+
 void http_stats_write(const struct http_server *s, struct buf *out)
 {
 	put_routes(s, out);
@@ -131,4 +144,5 @@ void http_stats_write(const struct http_server *s, struct buf *out)
 		prom_put_head(out, plain[i].name, plain[i].type, plain[i].help);
 		buf_printf(out, "%s %" PRIu64 "\n", plain[i].name, n);
 	}
+	put_watch_ends(s, out);
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/prom.h"
 #include "http/routes.h"
+#include "http/watch.h"
 
 struct http_server;
 
@@ -30,6 +31,8 @@ struct http_stats {
 	_Atomic uint64_t timed_out; /* connections cut by a time limit */
 	_Atomic uint64_t evicted;   /* connections closed to make room for others */
 	_Atomic uint64_t forwarded_out, forwarded_in;
+	_Atomic uint64_t watchers; /* streams open now */
+	_Atomic uint64_t watch_ended[HTTP_WATCH_ENDS];
 };
 
 void http_stats_answer(struct http_stats *s, const struct http_route *route, int status, uint64_t ns);

@@ -20,6 +20,7 @@
 #include "http/call.h"
 #include "http/server.h"
 #include "http/stats.h"
+#include "http/watch.h"
 #include "service/service.h"
 
 struct http_conn;
@@ -86,8 +87,9 @@ struct http_thread {
 	struct http_list deadlines[HTTP_DEADLINE_END];
 	struct http_conn *resume; /* stopped at a bound with requests still in hand */
 	struct http_conn *dead;   /* closed, freed at the end of the turn */
+	struct http_watch_room watch;
 	size_t connection_count;
-	size_t unsent; /* bytes waiting in all connections */
+	size_t unsent; /* bytes waiting in all connections but streams */
 
 	struct buf pool[HTTP_POOL_BUFFERS];
 	size_t pool_count;

@@ -14,57 +14,11 @@
 
 #define SCAN_MAX 50000 /* partitions looked at for one page when the filters let few through */
 
-/* The record says the id near its beginning. */
-static struct str topic_id_of(struct str record)
-{
-	struct json_reader r;
-	enum json_event ev;
-
-	json_reader_init(&r, record, 0);
-	if (json_next(&r) != JSON_OBJECT)
-		return (struct str){ "", 0 };
-	while (json_next(&r) == JSON_KEY) {
-		bool is_id = str_is(r.token, "id");
-
-		ev = json_next(&r);
-		if (is_id)
-			return ev == JSON_STRING && !r.escaped ? r.token : (struct str){ "", 0 };
-		if (!json_skip(&r, ev))
-			break;
-	}
-	return (struct str){ "", 0 };
-}
-
-/* `moving` and `owner_dead` may both be true: what needs a person comes first, and target_id shows the move anyway. */
 const char *svc_assignment_state(const struct fsm_owner *o, const struct fsm_members *members)
 {
-	const struct fsm_member *m;
+	const struct fsm_member *m = o->owner.len > 0 ? fsm_members_find(members, o->owner) : NULL;
 
-	if (o->owner.len == 0)
-		return "unplaced";
-	m = fsm_members_find(members, o->owner);
-	if (!m || !m->alive)
-		return "owner_dead";
-	return o->target.len > 0 ? "moving" : "placed";
-}
-
-void svc_put_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
-                        const char *state)
-{
-	json_begin_object(w);
-	json_field_str(w, "topic", topic);
-	json_field_str(w, "topic_id", id);
-	json_field_u64(w, "partition", p);
-	json_field_cstr(w, "state", state);
-	json_field_str(w, "owner_id", o->owner);
-	if (o->target.len > 0) {
-		json_field_str(w, "target_id", o->target);
-		json_field_u64(w, "move_id", o->move_id);
-	}
-	if (o->pinned)
-		json_field_bool(w, "pinned", true);
-	json_field_u64(w, "version", o->version);
-	json_end_object(w);
+	return fsm_assignment_state(o, m && m->alive);
 }
 
 static void put_row(struct buf *out, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
@@ -72,7 +26,7 @@ static void put_row(struct buf *out, struct str topic, struct str id, uint32_t p
 {
 	struct json_writer w = { .out = out };
 
-	svc_put_assignment(&w, topic, id, p, o, state);
+	fsm_write_assignment(&w, topic, id, p, o, state);
 }
 
 int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
@@ -89,7 +43,7 @@ int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc
 	}
 	if (rc != 0 || (rc = fsm_reader_members(&s->reader, &members, &e)) != 0)
 		return rc;
-	struct str id = topic_id_of(t.record);
+	struct str id = fsm_topic_id(t.record);
 
 	buf_puts(&a->body, "{\"assignments\":[");
 	for (uint32_t p = 0; p < t.partition_count; p++) {
@@ -124,7 +78,7 @@ int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_
 		return 0;
 	}
 	fsm_topic_owner(&t, (uint32_t)rq->partition, &o);
-	put_row(&a->body, t.name, topic_id_of(t.record), (uint32_t)rq->partition, &o,
+	put_row(&a->body, t.name, fsm_topic_id(t.record), (uint32_t)rq->partition, &o,
 	        svc_assignment_state(&o, members));
 	svc_etag_record(a, a->body.len);
 	svc_answer_json(a, 200);
@@ -168,7 +122,7 @@ static int load_topic(struct source *src, struct str name)
 
 	src->has_topic = rc == 0;
 	if (rc == 0)
-		src->id = topic_id_of(src->topic.record);
+		src->id = fsm_topic_id(src->topic.record);
 	src->next = 0;
 	return rc;
 }
@@ -249,7 +203,7 @@ static int next_topic(struct source *src)
 		src->has_topic = rc == 0;
 		src->next = 0;
 		if (rc == 0)
-			src->id = topic_id_of(src->topic.record);
+			src->id = fsm_topic_id(src->topic.record);
 		return rc;
 	}
 	rc = fsm_next_unplaced(src->txn, (struct str){ src->last_unplaced, src->last_unplaced_len }, &name);

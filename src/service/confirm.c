@@ -6,6 +6,7 @@
  * doubtful on the way ends as not_confirmed, upon which the data is kept. */
 #include <string.h>
 
+#include "fsm/assignments.h"
 #include "fsm/members.h"
 #include "model/records.h"
 #include "service/service_internal.h"
@@ -120,7 +121,7 @@ static void put_partition(struct svc_answer *a, const struct svc_request *rq, co
 	else
 		json_put_null(&w);
 	json_key(&w, "assignment");
-	svc_put_assignment(&w, t->name, id, p, &o, svc_assignment_state(&o, members));
+	fsm_write_assignment(&w, t->name, id, p, &o, svc_assignment_state(&o, members));
 	if (o.owner.len > 0)
 		json_field_cstr(&w, "owner_status", liveness_of(members, o.owner));
 	end_answer(&w, a);

@@ -53,12 +53,7 @@ static void put_member(struct svc_answer *a, const struct member *m, const struc
 	    &w, "heartbeat_age_seconds",
 	    m->last_heartbeat > 0 && (uint64_t)m->last_heartbeat < now_s ? now_s - (uint64_t)m->last_heartbeat : 0);
 	from = a->body.len;
-	json_field_cstr(&w, "kind", fsm_member_kind_name(x->kind));
-	json_field_bool(&w, "placeable", x->placeable);
-	json_key(&w, "tags");
-	json_put_raw(&w, x->tags);
-	json_key(&w, "labels");
-	json_put_raw(&w, STR_LIT("{}"));
+	fsm_write_member_extra(&w, x);
 	json_end_object(&w);
 	*tag = svc_etag_fold(*tag, a, from);
 }

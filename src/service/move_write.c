@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "fsm/assignments.h"
 #include "base/clock.h"
 #include "service/moves.h"
 
@@ -63,7 +64,7 @@ static void answer_assignment(struct svc_task *t, int status, raft_index index, 
 		fsm_topic_owner(&stored, m->partition, &o);
 		state = svc_assignment_state(&o, members);
 	}
-	svc_put_assignment(&w, m->topic, m->topic_id, m->partition, &o, state);
+	fsm_write_assignment(&w, m->topic, m->topic_id, m->partition, &o, state);
 	svc_answer_json(a, status);
 	a->index = index;
 }

@@ -25,6 +25,7 @@ static const struct {
 	[SVC_MOVE_LIST] = { svc_move_list, true },
 	[SVC_MEMBER_LIST] = { svc_member_list, true },
 	[SVC_SERVER_LIST] = { svc_server_list, true },
+	[SVC_WATCH] = { svc_watch_get, true },
 	[SVC_USER_LIST] = { svc_user_list, true },
 	[SVC_USER_GET] = { svc_user_get, true },
 	[SVC_STATUS] = { svc_status_get, false },

@@ -5,12 +5,7 @@ void svc_put_schema(struct svc_answer *a, struct str topic, uint32_t version, st
 {
 	struct json_writer w = { .out = &a->body };
 
-	json_begin_object(&w);
-	json_field_str(&w, "topic", topic);
-	json_field_u64(&w, "version", version);
-	json_key(&w, "schema");
-	json_put_doc(&w, document);
-	json_end_object(&w);
+	fsm_write_schema(&w, topic, version, document);
 	svc_etag_record(a, a->body.len);
 	svc_answer_json(a, 200);
 }

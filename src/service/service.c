@@ -112,6 +112,11 @@ raft_index svc_applied_index(const struct svc *s)
 	return fsm_applied_index(s->shared->fsm);
 }
 
+void svc_follow(struct svc *s, raft_index index)
+{
+	s->follow = index;
+}
+
 size_t svc_outstanding(const struct svc *s)
 {
 	return s->outstanding;

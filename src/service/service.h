@@ -54,6 +54,7 @@ enum svc_op {
 	SVC_LEADER_TRANSFER,
 	SVC_SNAPSHOT,
 	SVC_LOG,
+	SVC_WATCH,
 	SVC_STATUS,
 	SVC_BARRIER,
 	SVC_HEALTHZ,
@@ -126,7 +127,10 @@ struct svc_request {
 	bool detail;
 	bool dry_run;        /* a write: judge, change nothing */
 	bool has_since;
-	raft_index since; /* entries of the log behind this one */
+	raft_index since;   /* entries of the log, or changes, behind this one */
+	uint32_t domains;   /* of a watch: bit per enum fsm_domain; 0: none named */
+	bool initial;       /* of a watch: the state first */
+	struct str cluster; /* id that this cluster must have */
 
 	struct str if_match, if_none_match; /* header fields as received; p NULL: none */
 	struct str body;                    /* as received */
@@ -200,6 +204,8 @@ size_t svc_outstanding(const struct svc *s); /* operations not yet answered */
 /* The node's status, copied when it moved; borrowed until the next call. `version` (may be NULL) moves when it does. */
 const struct node_status *svc_node_status(struct svc *s, uint64_t *version);
 raft_index svc_applied_index(const struct svc *s);
+/* Wakes the thread when more than `index` is applied; 0: no more. Until told otherwise. */
+void svc_follow(struct svc *s, raft_index index);
 
 /* `done` once this node has applied `index` (maybe before this returns) or the time is over. */
 typedef void (*svc_reached)(void *arg, bool reached);

@@ -110,6 +110,7 @@ struct svc {
 	uint32_t number; /* in shared->threads */
 	struct wake *wake;
 	struct node_watcher watcher;
+	raft_index follow; /* 0, or wake the thread behind this index */
 	struct queue *completions; /* of struct node_completion: the node's answers */
 	struct queue *asked;       /* the same: the control plane's */
 	size_t asked_out;          /* questions that are not answered yet */
@@ -195,6 +196,7 @@ int svc_move_list(struct svc *s, struct store_txn *txn, const struct svc_request
 int svc_member_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_server_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_watch_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_user_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_user_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
@@ -215,8 +217,6 @@ void svc_dry_run_refused(struct svc_answer *a, struct arena *arena);
 void svc_put_topic_open(struct buf *out, const struct fsm_topic *t);
 /* One word of api.md for how a partition is. */
 const char *svc_assignment_state(const struct fsm_owner *o, const struct fsm_members *members);
-void svc_put_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
-                        const char *state);
 /* The whole answer of a GET, and its tag. Non-zero: ERR_* of the store. */
 int svc_put_topic(struct svc *s, struct store_txn *txn, const struct fsm_topic *t, int64_t partition,
                   struct svc_answer *a);

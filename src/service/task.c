@@ -262,7 +262,7 @@ void svc_tasks_turn(struct svc *s, uint64_t now_ms)
  */
 bool svc_tasks_prepare_sleep(struct svc *s, uint64_t *next_ms)
 {
-	raft_index want = 0;
+	raft_index want = s->follow ? s->follow + 1 : 0;
 	bool work = !queue_is_empty(s->completions) || !queue_is_empty(s->asked);
 
 	for (const struct svc_task *t = s->waiting; t; t = t->next) {

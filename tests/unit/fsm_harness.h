@@ -338,7 +338,7 @@ static UNUSED struct fsm_member_counts counts(struct rig *r, const char *member)
 static UNUSED const char *changes_since(struct rig *r, raft_index since)
 {
 	static char text[8192];
-	struct fsm_change_pos pos;
+	struct fsm_change_pos pos = { 0 };
 	struct fsm_change c;
 	size_t at = 0;
 	int rc;
@@ -346,8 +346,9 @@ static UNUSED const char *changes_since(struct rig *r, raft_index since)
 	assert_int_equal(fsm_changes_seek(r->f, since, &pos), 0);
 	while ((rc = fsm_changes_next(r->f, &pos, &c)) == 0)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%s%c", at ? " " : "",
-		                       fsm_domain_word(c.domain), c.key, c.op == FSM_OP_PUT ? '+' : '-');
+		                       fsm_domain_word(c.domain), c.key.p, c.op == FSM_OP_PUT ? '+' : '-');
 	assert_int_equal(rc, ERR_TIMEOUT);
+	fsm_changes_leave(&pos);
 	return text;
 }
 

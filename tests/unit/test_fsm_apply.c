@@ -287,7 +287,7 @@ static void test_configuration_is_kept(void **state)
 	assert_int_equal(a.conf_index, 1);
 	assert_int_equal(raft_conf_decode(a.conf.p, a.conf.len, &back, NULL), 0);
 	assert_string_equal(back.servers[0].name, "n1");
-	assert_string_equal(changes_since(r, 0), "servers:+");
+	assert_string_equal(changes_since(r, 0), "servers:n1+");
 	buf_fini(&bytes);
 }
 
@@ -463,7 +463,7 @@ static void test_image_tells_where_it_stands(void **state)
 static void test_replace_puts_an_image_in_place(void **state)
 {
 	struct rig *r = *state;
-	struct fsm_change_pos pos;
+	struct fsm_change_pos pos = { 0 };
 	struct fsm_change c;
 	struct fsm_topic t;
 	char path[128];
@@ -492,7 +492,8 @@ static void test_replace_puts_an_image_in_place(void **state)
 	assert_int_equal(fsm_changes_seek(r->f, 2, &pos), 0);
 	assert_int_equal(do_create(r, "new", ID1, 3), 0);
 	assert_int_equal(fsm_changes_next(r->f, &pos, &c), 0);
-	assert_string_equal(c.key, "new");
+	assert_string_equal(c.key.p, "new");
+	fsm_changes_leave(&pos);
 	/* what is no image, or a newer one, changes nothing */
 	copy_to(r, path);
 	assert_int_equal(truncate(path, 9000), 0);

@@ -268,7 +268,7 @@ static void test_create_with_placements_is_one_entry(void **state)
 	}
 	assert_string_equal(changes_since(r, 0),
 	                    "topics:orders+ assignments:orders/0+ assignments:orders/1+ assignments:orders/2+");
-	struct fsm_change_pos pos;
+	struct fsm_change_pos pos = { 0 };
 	struct fsm_change c;
 	assert_int_equal(fsm_changes_seek(r->f, 1, &pos), 0);
 	for (int i = 0; i < 4; i++) {
@@ -276,6 +276,7 @@ static void test_create_with_placements_is_one_entry(void **state)
 		assert_int_equal(c.index, 2);
 		assert_int_equal(c.more, i < 3);
 	}
+	fsm_changes_leave(&pos);
 }
 
 int main(void)

@@ -131,7 +131,7 @@ static void *read_turns(void *arg)
 static void *follow_changes(void *arg)
 {
 	struct race *race = arg;
-	struct fsm_change_pos pos;
+	struct fsm_change_pos pos = { 0 };
 	struct fsm_change c;
 	while (fsm_changes_seek(race->r->f, fsm_changes_floor(race->r->f), &pos) != 0)
 		;
@@ -141,9 +141,10 @@ static void *follow_changes(void *arg)
 			fsm_changes_end(race->r->f, &pos);
 		else if (rc == ERR_TIMEOUT)
 			sched_yield();
-		else if (c.key_len == 0)
+		else if (c.key.len == 0)
 			abort();
 	}
+	fsm_changes_leave(&pos);
 	return NULL;
 }
 

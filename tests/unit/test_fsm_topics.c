@@ -40,7 +40,8 @@ static void test_create_stores_record_and_packed_owners(void **state)
 	assert_int_equal(fsm_next_unplaced(rig_read(r), NONE, &name), 0);
 	assert_true(str_is(name, "orders"));
 	assert_int_equal(fsm_next_unplaced(rig_read(r), S("orders"), &name), ERR_NOTFOUND);
-	assert_string_equal(changes_since(r, 0), "topics:orders+");
+	assert_string_equal(changes_since(r, 0),
+	                    "topics:orders+ assignments:orders/0+ assignments:orders/1+ assignments:orders/2+");
 }
 
 /* Type 23: empty name, taken, twin, in this order; what cannot be stored is invalid; refusals leave nothing. */

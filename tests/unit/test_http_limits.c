@@ -460,7 +460,7 @@ static void test_limits_reserve_descriptors(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
 	assert_int_equal(http_default_connections(), 100);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	assert_in_range(http_default_connections(), 1, 4096);
+	assert_in_range(http_default_connections(), 1, 16384);
 }
 
 int main(void)

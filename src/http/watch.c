@@ -1,0 +1,723 @@
+#include "http/watch.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "http/conn.h"
+#include "model/json.h"
+
+#define PUSH_BYTES (256u << 10) /* of records, given on before sockets are looked at */
+#define FILL_BYTES (64u << 10)  /* what a stream that reads for itself gets at once */
+#define STALE_LOOK_MS 1000
+
+enum link { LINK_MEMBER, LINK_READING, LINK_PROGRESS, LINK_DIRTY, LINK_DOMAIN };
+#define LINKS (LINK_DOMAIN + FSM_DOMAIN_COUNT)
+
+enum state { QUEUED, STATE, BEHIND, LIVE, ENDED };
+
+struct http_watch {
+	struct http_conn *conn;
+	struct svc_watch filter;
+	enum state state;
+	bool is_sse, is_chunked;
+	bool is_doomed; /* to be ended with `doom` when the room is not being walked */
+	enum http_watch_end doom;
+	struct svc_state *given;   /* STATE */
+	struct fsm_change_pos pos; /* BEHIND; STATE and QUEUED: where it will go on */
+	raft_index at;             /* not LIVE: all up to it was given; 0: nothing to go on from */
+	uint64_t owed;             /* BEHIND: bytes of lines that passed while it read elsewhere */
+	uint64_t offered;          /* number of the change that it was offered last */
+	uint64_t progress_ms;      /* LIVE: next one due */
+	/* the line added last: `more` may still have to be put into it */
+	raft_index line_index;
+	size_t line_at, line_text, line_end; /* in conn->out: its chunk, its text, behind its text */
+	bool line_open;
+	struct {
+		struct http_watch *prev, *next;
+		bool in;
+	} links[LINKS];
+};
+
+const char *const http_watch_end_words[HTTP_WATCH_ENDS] = {
+#define END_WORD(id, word) word,
+	HTTP_WATCH_END_MAP(END_WORD)
+#undef END_WORD
+};
+
+static const char *const end_texts[HTTP_WATCH_ENDS] = {
+	[HTTP_WATCH_END_CLIENT] = "",
+	[HTTP_WATCH_END_COMPACTED] =
+	    "the changes that come next are no longer kept here; list again, or use initial=true",
+	[HTTP_WATCH_END_SLOW] = "more than 4 MiB were not read; go on from the last index, and read faster",
+	[HTTP_WATCH_END_STALE] = "this node has had no contact with a leader for 5 s; go on at another node",
+	[HTTP_WATCH_END_FORBIDDEN] = "the right to see this was taken away",
+	[HTTP_WATCH_END_STOPPED] = "this node stopped applying; go on at another node",
+	[HTTP_WATCH_END_NOT_READY] = "this node goes down, or cannot read its replica; go on at another node",
+};
+
+/* ---- lists ---- */
+
+static struct http_watch_room *room_of(const struct http_watch *w)
+{
+	return &w->conn->thread->watch;
+}
+
+static void link_last(struct http_watch_list *l, struct http_watch *w, size_t which)
+{
+	if (w->links[which].in)
+		return;
+	w->links[which].prev = l->last;
+	w->links[which].next = NULL;
+	w->links[which].in = true;
+	*(l->last ? &l->last->links[which].next : &l->first) = w;
+	l->last = w;
+}
+
+static void unlink_from(struct http_watch_list *l, struct http_watch *w, size_t which)
+{
+	struct http_watch *prev = w->links[which].prev, *next = w->links[which].next;
+
+	if (!w->links[which].in)
+		return;
+	*(prev ? &prev->links[which].next : &l->first) = next;
+	*(next ? &next->links[which].prev : &l->last) = prev;
+	w->links[which].in = false;
+}
+
+static struct http_watch_list *member_list(struct http_watch_room *r, struct str member)
+{
+	return &r->members[fsm_hash(member) % HTTP_WATCH_MEMBERS];
+}
+
+static struct str member_of(const struct http_watch *w)
+{
+	return (struct str){ w->filter.member, w->filter.member_len };
+}
+
+/* From here on changes are offered to it. */
+static void join(struct http_watch *w)
+{
+	struct http_watch_room *r = room_of(w);
+
+	for (size_t d = 0; d < FSM_DOMAIN_COUNT; d++) {
+		if (!(w->filter.domains & 1u << d))
+			continue;
+		if (d == FSM_DOMAIN_ASSIGNMENTS && w->filter.member_len)
+			link_last(member_list(r, member_of(w)), w, LINK_MEMBER);
+		else
+			link_last(&r->domains[d], w, LINK_DOMAIN + d);
+	}
+}
+
+/* All up to here was given to it: where its client may go on. */
+static raft_index given_index(const struct http_watch *w)
+{
+	return w->state == LIVE ? room_of(w)->index : w->at;
+}
+
+/* Out of all lists. */
+static void part(struct http_watch *w)
+{
+	struct http_watch_room *r = room_of(w);
+
+	for (size_t d = 0; d < FSM_DOMAIN_COUNT; d++)
+		unlink_from(&r->domains[d], w, LINK_DOMAIN + d);
+	unlink_from(member_list(r, member_of(w)), w, LINK_MEMBER);
+	unlink_from(w->state == QUEUED ? &r->queued : &r->reading, w, LINK_READING);
+	unlink_from(&r->progress, w, LINK_PROGRESS);
+	unlink_from(&r->dirty, w, LINK_DIRTY);
+}
+
+/* ---- lines ---- */
+
+/* What a line costs a client that has not read it, beside its text. */
+#define LINE_OVERHEAD 16
+
+static void begin_line(struct http_watch *w)
+{
+	struct buf *out = &w->conn->out;
+
+	if (out->cap == 0)
+		http_thread_take_buf(w->conn->thread, out);
+	w->line_at = out->len;
+	if (w->is_chunked)
+		buf_puts(out, "00000000\r\n");
+	if (w->is_sse)
+		buf_puts(out, "data: ");
+	w->line_text = out->len;
+}
+
+/* Closes the text that begin_line opened: the last brace, the frame of the stream, the length of the chunk. */
+static void end_line(struct http_watch *w, raft_index index, bool more)
+{
+	static const char digits[] = "0123456789abcdef";
+	struct buf *out = &w->conn->out;
+	size_t head = w->line_at + 10;
+
+	w->line_end = out->len;
+	buf_puts(out, more ? ",\"more\":true}\n" : "}\n");
+	/* Where a browser goes on by itself: so not in the middle of an index. */
+	if (w->is_sse && !more)
+		buf_printf(out, "id: %llu\n", (unsigned long long)index);
+	if (w->is_sse)
+		buf_putc(out, '\n');
+	if (!w->is_chunked)
+		return;
+	size_t n = out->len - head;
+
+	for (size_t i = 0; i < 8; i++, n >>= 4)
+		out->data[w->line_at + 7 - i] = (uint8_t)digits[n & 15];
+	buf_puts(out, "\r\n");
+}
+
+/* The lines of one index come together: if the one before has the same, it gets its `more` now. */
+static void put_line(struct http_watch *w, struct str text, raft_index index, bool more)
+{
+	struct http_conn *c = w->conn;
+	const size_t before = c->out.len;
+
+	if (w->line_open && w->line_index == index) {
+		c->out.len = w->line_end;
+		end_line(w, index, true);
+	}
+	begin_line(w);
+	buf_put(&c->out, text.p, text.len);
+	end_line(w, index, more);
+	w->line_open = true;
+	w->line_index = index;
+	http_conn_wrote(c, c->out.len - before);
+	link_last(&room_of(w)->dirty, w, LINK_DIRTY);
+}
+
+static struct str text_of(const struct buf *b)
+{
+	return (struct str){ (const char *)b->data, b->len };
+}
+
+/* Without its last brace. */
+static struct str make_line(struct buf *out, const char *op, raft_index index, enum fsm_domain domain, struct str key,
+                            struct str record)
+{
+	struct json_writer w = { .out = out };
+
+	buf_clear(out);
+	json_begin_object(&w);
+	json_field_cstr(&w, "op", op);
+	json_field_u64(&w, "index", index);
+	json_field_cstr(&w, "domain", fsm_domain_word(domain));
+	json_field_str(&w, "key", key);
+	json_key(&w, "record");
+	json_put_raw(&w, record);
+	return text_of(out);
+}
+
+static struct str change_line(struct buf *out, const struct fsm_change *c)
+{
+	return make_line(out, c->op == FSM_OP_PUT ? "put" : "delete", c->index, c->domain, c->key, c->record);
+}
+
+static void put_synced(struct http_watch *w, raft_index index)
+{
+	struct buf *line = &room_of(w)->line;
+	struct json_writer j = { .out = line };
+
+	buf_clear(line);
+	json_begin_object(&j);
+	json_field_cstr(&j, "op", "synced");
+	json_field_u64(&j, "index", index);
+	w->line_open = false;
+	put_line(w, text_of(line), index, false);
+	w->line_open = false;
+}
+
+static void put_progress(struct http_watch *w)
+{
+	struct http_thread *t = w->conn->thread;
+	struct buf *line = &t->watch.line;
+	struct json_writer j = { .out = line };
+
+	buf_clear(line);
+	json_begin_object(&j);
+	json_field_cstr(&j, "op", "progress");
+	json_field_u64(&j, "index", t->watch.index);
+	json_field_cstr(&j, "node", t->server->o.node_id);
+	json_field_cstr(&j, "leader", svc_node_status(t->svc, NULL)->leader);
+	json_field_i64(&j, "contact_ms", node_contact_age_ms(t->server->node));
+	w->line_open = false;
+	put_line(w, text_of(line), t->watch.index, false);
+	w->line_open = false;
+}
+
+/* ---- ends ---- */
+
+/* While lists are walked nobody leaves them: see bury. */
+static void doom(struct http_watch *w, enum http_watch_end why)
+{
+	if (w->is_doomed)
+		return;
+	w->is_doomed = true;
+	w->doom = why;
+	link_last(&room_of(w)->dirty, w, LINK_DIRTY);
+}
+
+static void leave(struct http_watch *w, enum http_watch_end why)
+{
+	struct http_thread *t = w->conn->thread;
+
+	if (w->state == ENDED)
+		return;
+	part(w);
+	if (w->state == STATE)
+		t->watch.states--;
+	w->state = ENDED;
+	t->watch.count--;
+	svc_state_free(w->given);
+	w->given = NULL;
+	fsm_changes_leave(&w->pos);
+	prom_count(&t->stats.watch_ended[why], 1);
+	atomic_store_explicit(&t->stats.watchers, t->watch.count, memory_order_relaxed);
+	if (t->watch.count == 0) {
+		fsm_changes_leave(&t->watch.pos);
+		svc_follow(t->svc, 0);
+	}
+}
+
+void http_watch_end(struct http_watch *w, enum http_watch_end why)
+{
+	struct http_conn *c = w->conn;
+	struct buf *line = &c->thread->watch.line;
+	struct json_writer j = { .out = line };
+	size_t before;
+
+	if (w->state == ENDED)
+		return;
+	buf_clear(line);
+	json_begin_object(&j);
+	json_field_cstr(&j, "op", "error");
+	json_field_cstr(&j, "code", http_watch_end_words[why]);
+	json_field_cstr(&j, "error", end_texts[why]);
+	json_field_u64(&j, "index", given_index(w));
+	w->line_open = false;
+	put_line(w, text_of(line), given_index(w), false);
+	before = c->out.len;
+	if (w->is_chunked)
+		buf_puts(&c->out, "0\r\n\r\n");
+	http_conn_wrote(c, c->out.len - before);
+	leave(w, why);
+	http_conn_end_stream(c); /* frees w */
+}
+
+void http_watch_free(struct http_watch *w)
+{
+	if (!w)
+		return;
+	leave(w, HTTP_WATCH_END_CLIENT);
+	mem_free(w);
+}
+
+void http_watch_room_fini(struct http_watch_room *r)
+{
+	assert(r->count == 0);
+	fsm_changes_leave(&r->pos);
+	buf_fini(&r->line);
+}
+
+/* ---- giving on to those that are live ---- */
+
+static void offer(struct http_watch *w, struct str line, raft_index index)
+{
+	if (w->state == LIVE) {
+		put_line(w, line, index, false);
+		return;
+	}
+	w->owed += line.len + LINE_OVERHEAD;
+	if (w->owed + http_conn_unsent(w->conn) > HTTP_WATCH_SLOW)
+		doom(w, HTTP_WATCH_END_SLOW);
+}
+
+static void offer_list(struct http_watch_room *r, struct http_watch *first, size_t which, const struct fsm_change *c)
+{
+	struct str line = { NULL, 0 };
+
+	for (struct http_watch *w = first; w; w = w->links[which].next) {
+		/* Two members may share a slot of the index: a stream gets the line once. */
+		if (w->is_doomed || w->offered == r->change ||
+		    !svc_watch_passes(&w->filter, c->domain, c->key, c->members))
+			continue;
+		w->offered = r->change;
+		if (!line.p)
+			line = change_line(&r->line, c);
+		offer(w, line, c->index);
+	}
+}
+
+static void offer_change(struct http_watch_room *r, const struct fsm_change *c)
+{
+	if (c->record.len == 0)
+		return;
+	r->change++;
+	offer_list(r, r->domains[c->domain].first, LINK_DOMAIN + c->domain, c);
+	for (size_t at = 0; at < c->members.len; at += strlen(c->members.p + at) + 1)
+		offer_list(r, member_list(r, str_of(c->members.p + at))->first, LINK_MEMBER, c);
+}
+
+static void doom_list(struct http_watch_list *l, size_t which, enum http_watch_end why)
+{
+	for (struct http_watch *w = l->first; w; w = w->links[which].next)
+		doom(w, why);
+}
+
+/* Every stream is in exactly one of these lists. */
+static void doom_all(struct http_watch_room *r, enum http_watch_end why)
+{
+	doom_list(&r->queued, LINK_READING, why);
+	doom_list(&r->reading, LINK_READING, why);
+	doom_list(&r->progress, LINK_PROGRESS, why);
+}
+
+/* Whole indexes, until so many bytes were looked at. False: that was not all. */
+static bool push(struct http_thread *t)
+{
+	struct http_watch_room *r = &t->watch;
+	/* Whoever sees this index finds its changes in the list: so at the list's end all up to it were given. */
+	const raft_index applied = svc_applied_index(t->svc);
+	struct fsm_change c;
+	size_t bytes = 0;
+	int rc;
+
+	while ((rc = fsm_changes_next(node_fsm(t->server->node), &r->pos, &c)) == 0) {
+		offer_change(r, &c);
+		bytes += c.record.len;
+		if (c.more)
+			continue;
+		r->index = c.index;
+		if (bytes > PUSH_BYTES)
+			return false;
+	}
+	if (rc == ERR_TIMEOUT) {
+		if (applied > r->index)
+			r->index = applied;
+		return true;
+	}
+	doom_all(r, HTTP_WATCH_END_COMPACTED);
+	fsm_changes_end(node_fsm(t->server->node), &r->pos);
+	return true;
+}
+
+/* ---- streams that read for themselves ---- */
+
+static void become_live(struct http_watch *w)
+{
+	struct http_watch_room *r = room_of(w);
+
+	fsm_changes_leave(&w->pos);
+	unlink_from(&r->reading, w, LINK_READING);
+	w->state = LIVE;
+	w->owed = 0;
+	w->line_open = false;
+	join(w);
+	put_progress(w);
+	w->progress_ms = clock_mono_ms() + HTTP_WATCH_PROGRESS_MS;
+	link_last(&r->progress, w, LINK_PROGRESS);
+}
+
+static void become_behind(struct http_watch *w)
+{
+	struct http_watch_room *r = room_of(w);
+
+	if (w->state == LIVE) {
+		w->at = r->index;
+		fsm_changes_copy(&r->pos, &w->pos);
+		unlink_from(&r->progress, w, LINK_PROGRESS);
+	}
+	w->state = BEHIND;
+	w->owed = 0;
+	join(w);
+	link_last(&r->reading, w, LINK_READING);
+}
+
+/* The list is read no further here than it was given to those that are live: there the stream is one of them. */
+static void read_on(struct http_watch *w)
+{
+	struct http_watch_room *r = room_of(w);
+	struct fsm *f = node_fsm(w->conn->thread->server->node);
+	struct fsm_change_pos before = { 0 };
+	const size_t from = w->conn->out.len;
+	struct fsm_change c = { 0 };
+	size_t looked = 0;
+	int rc;
+
+	for (;;) {
+		fsm_changes_copy(&w->pos, &before);
+		rc = fsm_changes_next(f, &w->pos, &c);
+		if (rc != 0 || c.index > r->index)
+			break;
+		looked += 64;
+		if (c.record.len && svc_watch_passes(&w->filter, c.domain, c.key, c.members)) {
+			const struct str line = change_line(&r->line, &c);
+			const uint64_t cost = line.len + LINE_OVERHEAD;
+
+			put_line(w, line, c.index, false);
+			w->owed = w->owed > cost ? w->owed - cost : 0;
+		}
+		if (!c.more)
+			w->at = c.index;
+		if (!c.more && (w->conn->out.len - from > FILL_BYTES || looked > FILL_BYTES)) {
+			r->fresh = true;
+			break;
+		}
+	}
+	if (rc == ERR_NOTFOUND)
+		doom(w, HTTP_WATCH_END_COMPACTED);
+	else if (rc == ERR_TIMEOUT || c.index > r->index)
+		become_live(w);
+	fsm_changes_leave(&before);
+}
+
+static void on_state_line(void *arg, enum fsm_domain domain, struct str key, struct str record)
+{
+	struct http_watch *w = arg;
+	const raft_index index = svc_state_index(w->given);
+
+	w->line_open = false; /* they all have their `more`: the synced line is the last of the index */
+	put_line(w, make_line(&room_of(w)->line, "put", index, domain, key, record), index, true);
+}
+
+static void give_state(struct http_watch *w)
+{
+	struct http_watch_room *r = room_of(w);
+	const int rc = svc_state_next(w->given, FILL_BYTES, on_state_line, w);
+
+	r->fresh = true;
+	if (rc == 0)
+		return;
+	if (rc != ERR_NOTFOUND) {
+		doom(w, rc == ERR_BUSY      ? HTTP_WATCH_END_COMPACTED
+		        : rc == ERR_TIMEOUT ? HTTP_WATCH_END_SLOW
+		                            : HTTP_WATCH_END_NOT_READY);
+		return;
+	}
+	w->at = svc_state_index(w->given);
+	put_synced(w, w->at);
+	svc_state_free(w->given);
+	w->given = NULL;
+	r->states--;
+	become_behind(w);
+}
+
+static void begin_state(struct http_watch *w)
+{
+	struct http_thread *t = w->conn->thread;
+
+	w->given = svc_state_new(t->svc, &w->filter);
+	if (!w->given || fsm_changes_seek(node_fsm(t->server->node), svc_state_index(w->given), &w->pos) != 0) {
+		doom(w, HTTP_WATCH_END_NOT_READY);
+		return;
+	}
+	unlink_from(&t->watch.queued, w, LINK_READING);
+	link_last(&t->watch.reading, w, LINK_READING);
+	w->state = STATE;
+	t->watch.states++;
+	give_state(w);
+}
+
+bool http_watch_fill(struct http_watch *w)
+{
+	const uint64_t before = w->conn->written;
+
+	if (w->is_doomed || (w->state != STATE && w->state != BEHIND))
+		return false;
+	if (w->state == STATE)
+		give_state(w);
+	else
+		read_on(w);
+	return w->conn->written > before;
+}
+
+/* ---- beginning ---- */
+
+static bool has_word(struct str field, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (size_t i = 0; i + n <= field.len; i++) {
+		if (strncasecmp(field.p + i, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool wants_sse(const struct http_conn *c)
+{
+	return has_word(c->call.fields[HTTP_FIELD_ACCEPT], "text/event-stream");
+}
+
+bool http_watch_is_begun(const struct http_conn *c, const struct svc_answer *a)
+{
+	return c->call.rq.op == SVC_WATCH && a->status == 200 && !c->call.is_head && c->call.match.route;
+}
+
+const char *http_watch_content_type(const struct http_conn *c)
+{
+	return wants_sse(c) ? "text/event-stream" : "application/x-ndjson";
+}
+
+/* An eighth of the connections is for those who ask and go. */
+bool http_watch_has_room(const struct http_thread *t, struct svc_answer *a)
+{
+	const size_t max = t->server->connections_per_thread;
+
+	if (t->watch.count < max - max / 8)
+		return true;
+	svc_fail(a, 503, "overloaded", NULL, "this node has as many watchers as it takes; go to another node");
+	a->retry_after_s = 1;
+	return false;
+}
+
+static void open_room(struct http_thread *t)
+{
+	struct http_watch_room *r = &t->watch;
+
+	if (r->pos.chunk)
+		return;
+	r->users = fsm_domain_version(node_fsm(t->server->node), FSM_DOMAIN_USERS);
+	fsm_changes_end(node_fsm(t->server->node), &r->pos);
+	r->index = svc_applied_index(t->svc);
+	/* What was applied between the two stands behind the place and is not above the index: given once more to
+	 * nobody, since nobody is live yet. */
+	(void)push(t);
+}
+
+void http_watch_begin(struct http_conn *c)
+{
+	struct http_thread *t = c->thread;
+	const struct svc_request *rq = &c->call.rq;
+	struct http_watch *w = mem_zalloc(sizeof(*w));
+
+	w->conn = c;
+	w->is_sse = wants_sse(c);
+	w->is_chunked = c->scan.minor > 0;
+	w->state = QUEUED;
+	svc_watch_read(t->svc, rq, &w->filter);
+	c->watch = w;
+	open_room(t);
+	t->watch.count++;
+	atomic_store_explicit(&t->stats.watchers, t->watch.count, memory_order_relaxed);
+	/* Everybody is where the list ends, so "from now" is now, and no `since` lies ahead. */
+	while (!push(t))
+		;
+	t->watch.fresh = true;
+	if (rq->initial) {
+		link_last(&t->watch.queued, w, LINK_READING);
+	} else if (!rq->has_since) {
+		become_live(w);
+	} else if (fsm_changes_seek(node_fsm(t->server->node), rq->since, &w->pos) == 0) {
+		w->at = rq->since;
+		become_behind(w);
+	} else {
+		link_last(&t->watch.queued, w, LINK_READING);
+		doom(w, HTTP_WATCH_END_COMPACTED);
+	}
+}
+
+/* ---- the turn ---- */
+
+static void look_at_users(struct http_thread *t, struct http_watch_list *l, size_t which)
+{
+	for (struct http_watch *w = l->first; w; w = w->links[which].next) {
+		if (!svc_watch_may_go_on(t->svc, &w->conn->call.rq.principal, &w->filter))
+			doom(w, HTTP_WATCH_END_FORBIDDEN);
+	}
+}
+
+static void check_all(struct http_thread *t)
+{
+	struct http_watch_room *r = &t->watch;
+	const raft_index users = fsm_domain_version(node_fsm(t->server->node), FSM_DOMAIN_USERS);
+	const int64_t age_ms = node_contact_age_ms(t->server->node);
+
+	if (svc_node_status(t->svc, NULL)->stopped[0] != '\0')
+		doom_all(r, HTTP_WATCH_END_STOPPED);
+	if (age_ms < 0 || age_ms > SVC_WATCH_STALE_MS)
+		doom_all(r, HTTP_WATCH_END_STALE);
+	if (users == r->users)
+		return;
+	r->users = users;
+	look_at_users(t, &r->queued, LINK_READING);
+	look_at_users(t, &r->reading, LINK_READING);
+	look_at_users(t, &r->progress, LINK_PROGRESS);
+}
+
+static void flush_dirty(struct http_watch_room *r)
+{
+	struct http_watch *w;
+
+	while ((w = r->dirty.first) != NULL) {
+		unlink_from(&r->dirty, w, LINK_DIRTY);
+		if (w->is_doomed) {
+			http_watch_end(w, w->doom);
+			continue;
+		}
+		struct http_conn *c = w->conn;
+
+		http_conn_push(c);
+		/* It may be gone by now, and its memory with it only at the turn's end. */
+		if (c->state == HTTP_CONN_STREAM && w->state == LIVE && http_conn_unsent(c) > HTTP_WATCH_UNSENT)
+			become_behind(w);
+	}
+}
+
+static void say_progress(struct http_watch_room *r, uint64_t now_ms)
+{
+	struct http_watch *w;
+
+	while ((w = r->progress.first) != NULL && now_ms >= w->progress_ms) {
+		unlink_from(&r->progress, w, LINK_PROGRESS);
+		put_progress(w);
+		w->progress_ms = now_ms + HTTP_WATCH_PROGRESS_MS;
+		link_last(&r->progress, w, LINK_PROGRESS);
+	}
+}
+
+/* Those whose clients have taken everything; the others go on when their socket says so. */
+static void fill_readers(struct http_watch_room *r)
+{
+	struct http_watch *next;
+
+	for (struct http_watch *w = r->queued.first; w && r->states < HTTP_WATCH_STATES; w = next) {
+		next = w->links[LINK_READING].next;
+		if (!w->is_doomed)
+			begin_state(w);
+	}
+	for (struct http_watch *w = r->reading.first; w; w = next) {
+		next = w->links[LINK_READING].next;
+		if (http_conn_unsent(w->conn) == 0)
+			(void)http_watch_fill(w);
+		/* The time of a state is over for those too that do not read. */
+		else if (w->state == STATE && svc_state_is_over(w->given))
+			doom(w, HTTP_WATCH_END_SLOW);
+	}
+}
+
+uint64_t http_watch_turn(struct http_thread *t, uint64_t now_ms)
+{
+	struct http_watch_room *r = &t->watch;
+
+	r->fresh = false;
+	if (r->count == 0)
+		return UINT64_MAX;
+	check_all(t);
+	if (!push(t))
+		r->fresh = true;
+	flush_dirty(r);
+	fill_readers(r);
+	say_progress(r, now_ms);
+	flush_dirty(r);
+	if (r->count == 0)
+		return UINT64_MAX;
+	svc_follow(t->svc, r->index);
+	return now_ms + STALE_LOOK_MS;
+}

@@ -340,10 +340,10 @@ cluster: all $(CLUSTER_HELPERS) ## runs the cluster tests, real processes (SCALE
 # ---- bench ----
 
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(B)/release/bench/%,$(sort $(wildcard tests/bench/*.c)))
-$(BENCH_PROGRAMS): $(B)/release/bench/%: $(B)/release/tests/bench/%.o $(call archives_of,release,base)
+$(BENCH_PROGRAMS): $(B)/release/bench/%: $(B)/release/tests/bench/%.o $(call archives_of,release,control)
 	@mkdir -p $(@D)
 	$(say) "LD release $@"
-	$(Q)$(CC) -o $@ $< $(call group,$(filter %.a,$^)) -lev -llmdb -lm -pthread
+	$(Q)$(CC) -o $@ $< $(call group,$(filter %.a,$^)) $(sort -lev -llmdb $(call libs_of,control))
 -include $(patsubst tests/bench/%.c,$(B)/release/tests/bench/%.d,$(wildcard tests/bench/*.c))
 
 .PHONY: bench

@@ -32,6 +32,7 @@ struct policy_set {
 	uint64_t looked_at_ms;
 	struct version versions[POLICY_KIND_COUNT][POLICY_SOURCE_COUNT];
 	struct policy_stats stats[POLICY_KIND_COUNT];
+	size_t peak; /* bytes */
 };
 
 /* Faults are rare and read by status only: a lock is no burden here. */
@@ -251,6 +252,11 @@ const struct policy_stats *policy_set_stats(const struct policy_set *ps, enum po
 	return &ps->stats[k];
 }
 
+size_t policy_set_peak(const struct policy_set *ps)
+{
+	return ps->peak;
+}
+
 /* ---- running ---- */
 
 struct attempt {
@@ -313,7 +319,8 @@ static LUA_JUMPS int run_attempt(lua_State *L)
 	return 0;
 }
 
-static int try_version(const struct version *v, const struct policy_call *call, struct sandbox_fault *fault)
+static int try_version(struct policy_set *ps, const struct version *v, const struct policy_call *call,
+                       struct sandbox_fault *fault)
 {
 	struct attempt at = { .version = v, .kind = policy_kind_name(call->kind), .call = call };
 	struct sandbox *sb = sandbox_new(call->budget, &policy_modules);
@@ -324,6 +331,8 @@ static int try_version(const struct version *v, const struct policy_call *call, 
 		sandbox_fault_in_load(fault);
 	if (call->after)
 		call->after(call->arg, sb);
+	if (sandbox_peak_bytes(sb) > ps->peak)
+		ps->peak = sandbox_peak_bytes(sb);
 	sandbox_free(sb);
 	return rc;
 }
@@ -337,7 +346,7 @@ int policy_run(struct policy_set *ps, const struct policy_call *call, struct san
 		if (!v->present || v->benched)
 			continue;
 		const uint64_t began_ns = clock_mono_ns();
-		const int rc = try_version(v, call, fault);
+		const int rc = try_version(ps, v, call, fault);
 		prom_observe(&ps->stats[call->kind].runs, clock_mono_ns() - began_ns);
 		if (rc == 0)
 			return 0;

@@ -75,6 +75,9 @@ struct policy_stats {
 };
 const struct policy_stats *policy_set_stats(const struct policy_set *ps, enum policy_kind k);
 
+/* Most memory that a run of this set held so far. Thread: that of the set. */
+size_t policy_set_peak(const struct policy_set *ps);
+
 /* ---- faults, for status ---- */
 
 struct policy_fault_record {

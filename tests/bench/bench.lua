@@ -109,6 +109,24 @@ local function main(c)
 	c:settle()
 end
 
+-- Decisions of the control plane over so many partitions; goals: a plan under 50 ms, an idle pass under 1 ms, and no
+-- more memory for more partitions.
+local function plans()
+	for _, partitions in ipairs { 10000, tonumber(os.getenv("PLAN_PARTITIONS")) or 1000000 } do
+		local pipe = assert(io.popen(string.format("%s/plan %d 100", BENCH, partitions), "r"))
+		print(string.format("the control plane, %d partitions on 100 members", partitions))
+		for line in pipe:lines() do
+			local name, median_us, worst_us, kib = line:match("^(%S+) (%S+) (%S+) (%S+)$")
+			local what = { idle = "a pass that moves nothing", plan = "a plan of 8 moves, one member added",
+				place = "owners for 108 partitions" }
+			print(string.format("  %-40s median %8.2f ms  worst %8.2f ms  %6d KiB", what[name], median_us / 1000,
+				worst_us / 1000, kib))
+		end
+		assert(pipe:close(), "failed: plan")
+	end
+end
+
+plans()
 os.execute("mkdir -p '" .. BENCH .. "/data'")
 local c = harness.new { nodes = 3, flags = { "--http-threads", "1" }, dir = BENCH .. "/data" }
 local ok, err = xpcall(main, debug.traceback, c)

@@ -150,6 +150,8 @@ static int open_http(struct daemon *d, struct err *e)
 		.build = embedded_version,
 		.max_entry_type = (uint32_t)c->max_entry_type,
 		.min_voters = (uint32_t)c->min_voters,
+		.member_heartbeat_ms = (uint32_t)c->member_heartbeat_ms,
+		.member_dead_after_ms = (uint32_t)(c->dead_after_s * 1000),
 		.auth = c->auth,
 		.admin_password = c->admin_password[0] ? c->admin_password : NULL,
 		.secret = c->secret_len ? c->secret : NULL,

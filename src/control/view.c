@@ -83,7 +83,7 @@ static LUA_JUMPS void push_member(lua_State *L, const struct cluster_view *v, co
 	lua_set_bool(L, "placeable", m->placeable);
 	lua_push_json(L, m->tags);
 	lua_setfield(L, -2, "tags");
-	lua_newtable(L);
+	lua_push_json(L, m->labels);
 	lua_setfield(L, -2, "labels");
 }
 

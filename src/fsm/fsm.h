@@ -70,6 +70,10 @@
 	X(MEMBER_NOT_FOUND, 50, "member_not_found")                                                                    \
 	X(MEMBER_REMOVED, 51, "member_removed")   /* a tombstone stands for this id */                                 \
 	X(HEARTBEAT_NEWER, 52, "heartbeat_newer") /* benign: it was heard meanwhile */                                 \
+	X(MEMBER_IS_SERVER, 53, "member_is_server")                                                                    \
+	X(MEMBER_ALIVE, 54, "member_alive")         /* only a dead one can be given up */                              \
+	X(STORE_CHANGED, 55, "store_changed")       /* another disk, while partitions name the member */               \
+	X(SESSION_REPLACED, 56, "session_replaced") /* not the member's newest registration */                         \
 	X(USER_NOT_FOUND, 60, "user_not_found")                                                                        \
 	X(USER_EXISTS, 61, "user_exists")                                                                              \
 	X(ROOT_PROTECTED, 62, "root_protected")

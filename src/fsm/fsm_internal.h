@@ -93,7 +93,8 @@ fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
 fsm_command_fn fsm_move_set_if, fsm_move_complete_if, fsm_move_abort_if, fsm_partition_pin;
 fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_member_dead_if, fsm_member_draining;
 fsm_command_fn fsm_member_remove_if;
-fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra, fsm_member_cordon;
+fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra, fsm_member_cordon, fsm_member_labels;
+fsm_command_fn fsm_member_register, fsm_member_session, fsm_member_lost;
 
 /* ---- put.c: the one way to write ---- */
 
@@ -242,6 +243,7 @@ MUST_CHECK int judge_placeable_owner(struct apply *a, struct str owner);
 MUST_CHECK int replicas_load(struct apply *a, struct str topic, uint32_t partition, struct fsm_replicas *out);
 MUST_CHECK int replicas_save(struct apply *a, const struct place *before, const struct place *now);
 bool replicas_equal(const struct fsm_replicas *x, const struct fsm_replicas *y);
+void replicas_drop(struct fsm_replicas *r, struct str id); /* its copy leaves the set */
 /* Copies that nobody leads have no row in `assignments`: theirs go here. */
 MUST_CHECK int replicas_clear_topic(struct apply *a, struct str topic);
 
@@ -249,9 +251,12 @@ MUST_CHECK int replicas_clear_topic(struct apply *a, struct str topic);
 
 struct member_row {
 	enum fsm_member_kind kind;
-	bool offers;     /* takes partitions, by its own report */
-	bool cordoned;   /* shall get none, by an operator's word */
-	struct str tags; /* JSON object or "" for none */
+	bool offers;         /* takes partitions, by its own report */
+	bool cordoned;       /* shall get none, by an operator's word */
+	struct str tags;     /* JSON object or "" for none: its own report */
+	struct str labels;   /* the same: operators' */
+	struct str session;  /* of its newest registration; "" = a server, or none yet */
+	struct str store_id; /* of its disk; "" = not said */
 	struct fsm_member_counts counts;
 };
 extern const struct member_row member_row_default; /* of a member without a row; its counts are 0 */
@@ -259,6 +264,16 @@ bool member_row_is_default(const struct member_row *row);
 MUST_CHECK bool member_row_decode(struct str bytes, struct member_row *out);
 MUST_CHECK int member_row_load(struct apply *a, struct str id, struct member_row *out); /* defaults when absent */
 MUST_CHECK int member_row_store(struct apply *a, struct str id, const struct member_row *row);
+
+/* ---- members.c, for brokers.c ---- */
+
+MUST_CHECK int member_load(struct apply *a, struct str id, struct member *out); /* FSM_MEMBER_NOT_FOUND */
+/* `old` NULL: a new member. Judges only while judging. */
+MUST_CHECK int member_store(struct apply *a, const struct member *old, const struct member *now);
+/* Record and what veena keeps go, a tombstone comes; partitions that name it go on counting. */
+MUST_CHECK int member_erase(struct apply *a, struct str id, int64_t at);
+bool are_tags(const struct str_map *tags);
+struct str tags_json(struct apply *a, const struct str_map *tags); /* "" for none; in the arena */
 
 /* ---- digest.c ---- */
 

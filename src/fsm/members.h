@@ -1,7 +1,8 @@
 /* fsm/members.h - members as readers want them: one stored record, an ordered list, a small parsed table, counts.
  *
- * A server's row needs nothing but Narad's record; what veena adds (kind, placeable, tags) and the counts of partitions
- * stand in x_member. No row there = a server, placeable, without tags, holding nothing.
+ * A server's row needs nothing but Narad's record; what veena adds (kind, placeable, tags, labels, a broker's session
+ * and store) and the counts of partitions stand in x_member. No row there = a server, placeable, without tags, holding
+ * nothing.
  *
  * Ownership: strings are borrowed from the transaction; rows of a struct fsm_members from the table, which is counted.
  * Thread: any, each with its own transaction.
@@ -49,9 +50,10 @@ struct fsm_member {
 	enum fsm_member_kind kind;
 	bool alive; /* status alive */
 	bool draining;
-	bool placeable;  /* it takes partitions and no operator cordoned it */
-	bool offers;     /* the first half: its own report */
-	struct str tags; /* a JSON object; "{}" = none */
+	bool placeable;    /* it takes partitions and no operator cordoned it */
+	bool offers;       /* the first half: its own report */
+	struct str tags;   /* a JSON object; "{}" = none */
+	struct str labels; /* the same, operators' */
 };
 
 /* All members, by id in byte order. Immutable and counted. No time and no counts in it: those move without an event. */
@@ -70,10 +72,13 @@ MUST_CHECK int fsm_get_member_record(struct store_txn *txn, struct str id, struc
 /* What veena keeps beside it; the defaults when there is no row. Never ERR_NOTFOUND. */
 struct fsm_member_extra {
 	enum fsm_member_kind kind;
-	bool placeable;  /* offers and not cordoned */
-	bool offers;     /* by its own report */
-	bool cordoned;   /* by an operator's word */
-	struct str tags; /* a JSON object, at least "{}" */
+	bool placeable;      /* offers and not cordoned */
+	bool offers;         /* by its own report */
+	bool cordoned;       /* by an operator's word */
+	struct str tags;     /* a JSON object, at least "{}" */
+	struct str labels;   /* the same: operators' */
+	struct str session;  /* of a broker's newest registration; "" = none */
+	struct str store_id; /* of a broker's disk; "" = not said */
 	struct fsm_member_counts counts;
 };
 MUST_CHECK int fsm_get_member_extra(struct store_txn *txn, struct str id, struct fsm_member_extra *out);

@@ -33,6 +33,9 @@ int fsm_get_member_extra(struct store_txn *txn, struct str id, struct fsm_member
 		.offers = row.offers,
 		.cordoned = row.cordoned,
 		.tags = row.tags.len ? row.tags : STR_LIT("{}"),
+		.labels = row.labels.len ? row.labels : STR_LIT("{}"),
+		.session = row.session,
+		.store_id = row.store_id,
 		.counts = row.counts,
 	};
 	return 0;
@@ -45,7 +48,9 @@ void fsm_write_member_extra(struct json_writer *w, const struct fsm_member_extra
 	json_key(w, "tags");
 	json_put_raw(w, x->tags);
 	json_key(w, "labels");
-	json_put_raw(w, STR_LIT("{}"));
+	json_put_raw(w, x->labels);
+	if (x->store_id.len > 0)
+		json_field_str(w, "store_id", x->store_id);
 }
 
 int fsm_get_tombstone(struct store_txn *txn, struct str id, int64_t *removed_at_s)
@@ -155,6 +160,7 @@ static int read_row(struct store_txn *txn, struct str id, struct str record, str
 		.placeable = extra.placeable,
 		.offers = extra.offers,
 		.tags = { arena_dup(a, extra.tags.p, extra.tags.len), extra.tags.len },
+		.labels = { arena_dup(a, extra.labels.p, extra.labels.len), extra.labels.len },
 	};
 	return 0;
 }

@@ -7,22 +7,37 @@
 
 /* ---- x_member ----
  *
- *   0 u8 version 2   1 u8 kind   2 u8 offers   3 u8 cordoned   4 u32 owned   8 u32 coming   12 u32 leaving
- *   16 u32 leads   20 u32 follows   24 tags (JSON)
+ *   0 u8 version 3   1 u8 kind   2 u8 offers   3 u8 cordoned   4 u32 owned   8 u32 coming   12 u32 leaving
+ *   16 u32 leads   20 u32 follows   24 u32 bytes of tags   28 u32 bytes of labels   32 u8 bytes of session
+ *   33 u8 bytes of store id   34 tags and labels (JSON), session, store id
  *
  * A row that says nothing but the defaults is not kept. */
 
-#define MEMBER_ROW_HEADER 24
-#define MEMBER_ROW_VERSION 2
+#define MEMBER_ROW_HEADER 34
+#define MEMBER_ROW_VERSION 3
 
-const struct member_row member_row_default = { .kind = FSM_KIND_SERVER, .offers = true, .tags = { "", 0 } };
+const struct member_row member_row_default = {
+	.kind = FSM_KIND_SERVER,
+	.offers = true,
+	.tags = { "", 0 },
+	.labels = { "", 0 },
+	.session = { "", 0 },
+	.store_id = { "", 0 },
+};
 
 bool member_row_is_default(const struct member_row *row)
 {
 	const struct member_row *d = &member_row_default;
-	return row->kind == d->kind && row->offers == d->offers && row->cordoned == d->cordoned && row->tags.len == 0 &&
-	       !row->counts.owned && !row->counts.coming && !row->counts.leaving && !row->counts.leads &&
-	       !row->counts.follows;
+	return row->kind == d->kind && row->offers == d->offers && row->cordoned == d->cordoned && !row->tags.len &&
+	       !row->labels.len && !row->session.len && !row->store_id.len && !row->counts.owned &&
+	       !row->counts.coming && !row->counts.leaving && !row->counts.leads && !row->counts.follows;
+}
+
+static struct str cut(const char **at, size_t len)
+{
+	const struct str s = { *at, len };
+	*at += len;
+	return s;
 }
 
 bool member_row_decode(struct str bytes, struct member_row *out)
@@ -31,13 +46,20 @@ bool member_row_decode(struct str bytes, struct member_row *out)
 	if (bytes.len < MEMBER_ROW_HEADER || b[0] != MEMBER_ROW_VERSION || b[1] > FSM_KIND_BROKER || b[2] > 1 ||
 	    b[3] > 1)
 		return false;
+	const uint64_t tags = get_le32(b + 24), labels = get_le32(b + 28), session = b[32], store = b[33];
+	const char *at = bytes.p + MEMBER_ROW_HEADER;
+	if (bytes.len != MEMBER_ROW_HEADER + tags + labels + session + store)
+		return false;
 	*out = (struct member_row){
 		.kind = (enum fsm_member_kind)b[1],
 		.offers = b[2] != 0,
 		.cordoned = b[3] != 0,
-		.tags = { bytes.p + MEMBER_ROW_HEADER, bytes.len - MEMBER_ROW_HEADER },
 		.counts = { get_le32(b + 4), get_le32(b + 8), get_le32(b + 12), get_le32(b + 16), get_le32(b + 20) },
 	};
+	out->tags = cut(&at, tags);
+	out->labels = cut(&at, labels);
+	out->session = cut(&at, session);
+	out->store_id = cut(&at, store);
 	return true;
 }
 
@@ -60,14 +82,22 @@ int member_row_store(struct apply *a, struct str id, const struct member_row *ro
 	uint8_t b[MEMBER_ROW_HEADER] = { MEMBER_ROW_VERSION, (uint8_t)row->kind, row->offers, row->cordoned };
 	if (member_row_is_default(row))
 		return fsm_del(a, STORE_X_MEMBER, id);
+	assert(row->session.len <= UINT8_MAX && row->store_id.len <= UINT8_MAX);
 	put_le32(b + 4, n->owned);
 	put_le32(b + 8, n->coming);
 	put_le32(b + 12, n->leaving);
 	put_le32(b + 16, n->leads);
 	put_le32(b + 20, n->follows);
+	put_le32(b + 24, (uint32_t)row->tags.len);
+	put_le32(b + 28, (uint32_t)row->labels.len);
+	b[32] = (uint8_t)row->session.len;
+	b[33] = (uint8_t)row->store_id.len;
 	buf_clear(&a->value);
 	buf_put(&a->value, b, sizeof(b));
 	buf_put(&a->value, row->tags.p, row->tags.len);
+	buf_put(&a->value, row->labels.p, row->labels.len);
+	buf_put(&a->value, row->session.p, row->session.len);
+	buf_put(&a->value, row->store_id.p, row->store_id.len);
 	return fsm_put(a, STORE_X_MEMBER, id, (struct str){ (const char *)a->value.data, a->value.len }, 0);
 }
 

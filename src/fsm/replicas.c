@@ -167,7 +167,7 @@ static struct fsm_replica *find(struct fsm_replicas *r, struct str id)
 	return (struct fsm_replica *)fsm_replicas_find(r, id);
 }
 
-static void drop(struct fsm_replicas *r, struct str id)
+void replicas_drop(struct fsm_replicas *r, struct str id)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < r->count; i++)
@@ -211,7 +211,7 @@ static struct str find_replaced(const struct place *p)
 static void drop_replaced(struct place *p)
 {
 	for (struct str gone = find_replaced(p); gone.len; gone = find_replaced(p))
-		drop(&p->set, gone);
+		replicas_drop(&p->set, gone);
 }
 
 /* ---- what every command on a set begins with ---- */
@@ -481,6 +481,6 @@ int fsm_replicas_change(struct apply *a, const void *command)
 	if (c->add.len)
 		now.set.items[now.set.count++] = (struct fsm_replica){ c->add, false, c->remove };
 	else
-		drop(&now.set, c->remove);
+		replicas_drop(&now.set, c->remove);
 	return place_store(a, &t.place, &now);
 }

@@ -310,7 +310,7 @@ void http_call_start(struct http_call *c)
 	memset(&c->fwd, 0, sizeof(c->fwd));
 	c->param_count = 0;
 	c->rq.grant = SVC_GRANT_ANY;
-	c->rq.topic = c->rq.user = c->rq.server = (struct str){ NULL, 0 };
+	c->rq.topic = c->rq.user = c->rq.server = c->rq.member_id = (struct str){ NULL, 0 };
 	c->rq.partition = -1;
 	c->rq.limit = SVC_LIMIT_DEFAULT;
 	c->rq.min_index = 0;
@@ -325,6 +325,7 @@ void http_call_start(struct http_call *c)
 	c->rq.version = -1;
 	c->rq.if_match = c->fields[HTTP_FIELD_IF_MATCH];
 	c->rq.if_none_match = c->fields[HTTP_FIELD_IF_NONE_MATCH];
+	c->rq.session = c->fields[HTTP_FIELD_SESSION];
 	cut_target(c, &path, &query);
 	http_route_find(c->verb, path, &c->match);
 	/* Before anything is said about the path: strangers learn nothing. */

@@ -13,6 +13,7 @@ static const struct {
 	{ "if-none-match", HTTP_FIELD_IF_NONE_MATCH }, { "idempotency-key", HTTP_FIELD_IDEMPOTENCY_KEY },
 	{ "authorization", HTTP_FIELD_AUTHORIZATION }, { "accept", HTTP_FIELD_ACCEPT },
 	{ "last-event-id", HTTP_FIELD_LAST_EVENT_ID },
+	{ "authorization", HTTP_FIELD_AUTHORIZATION }, { "x-veena-session", HTTP_FIELD_SESSION },
 };
 
 struct head_parse {

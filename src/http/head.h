@@ -30,6 +30,7 @@ enum http_field {
 	HTTP_FIELD_AUTHORIZATION,
 	HTTP_FIELD_ACCEPT, /* the last one, if there are several */
 	HTTP_FIELD_LAST_EVENT_ID,
+	HTTP_FIELD_SESSION, /* X-Veena-Session: a broker's */
 	HTTP_FIELD_END,
 };
 

@@ -72,6 +72,8 @@ int http_server_new(const struct http_options *o, struct http_server **out, stru
 	    .build = o->build,
 	    .max_entry_type = o->max_entry_type,
 	    .min_voters = o->min_voters,
+	    .member_heartbeat_ms = o->member_heartbeat_ms,
+	    .member_dead_after_ms = o->member_dead_after_ms,
 	    .auth = o->auth,
 	    .pool = o->pool,
 	    .admin_password = o->admin_password,

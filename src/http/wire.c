@@ -6,7 +6,8 @@
 #include "model/mp.h"
 
 #define WIRE_VERSION 1
-#define REQUEST_ITEMS 15
+#define REQUEST_ITEMS 16
+#define REQUEST_ITEMS_MIN 15 /* of a release that does not know the session yet */
 #define ANSWER_ITEMS 9
 
 /* Content types an answer may have: a number on the wire, so that a peer cannot put text into our headers. */
@@ -100,6 +101,7 @@ void http_wire_put_request(struct buf *out, const struct http_call *c)
 	mp_put_u64(&w, c->rq.principal.credential);
 	mp_put_str(&w, str_of(c->rq.peer));
 	mp_put_str(&w, str_of(c->rq.origin));
+	put_optional(&w, c->fields[HTTP_FIELD_SESSION]);
 	end_head(out, from);
 }
 
@@ -107,7 +109,7 @@ int http_wire_get_request(const uint8_t *bytes, size_t len, struct http_call *c,
 {
 	struct mp_reader r;
 	size_t count;
-	int rc = open_head(bytes, len, &r, REQUEST_ITEMS, &count, &c->rq.body, e);
+	int rc = open_head(bytes, len, &r, REQUEST_ITEMS_MIN, &count, &c->rq.body, e);
 
 	if (rc != 0)
 		return rc;
@@ -131,9 +133,11 @@ int http_wire_get_request(const uint8_t *bytes, size_t len, struct http_call *c,
 	c->rq.principal.credential = mp_read_u64(&r);
 	get_text(&r, c->rq.peer, sizeof(c->rq.peer));
 	get_text(&r, c->rq.origin, sizeof(c->rq.origin));
+	if (count >= REQUEST_ITEMS)
+		c->fields[HTTP_FIELD_SESSION] = get_optional(&r);
 	if (c->rq.body.len > HTTP_BODY_MAX || c->target.len > HTTP_TARGET_MAX)
 		return err_set(e, ERR_CORRUPT, "a forwarded request is larger than any request may be");
-	return close_head(&r, REQUEST_ITEMS, count, e);
+	return close_head(&r, count < REQUEST_ITEMS ? count : REQUEST_ITEMS, count, e);
 }
 
 void http_wire_put_answer(struct buf *out, const struct svc_answer *a)

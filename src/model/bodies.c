@@ -107,6 +107,23 @@ static const struct field member_register_fields[] = {
 };
 const struct record_type member_register_type = RECORD_TYPE("member register", member_register, member_register_fields);
 
+static const struct field member_patch_fields[] = {
+	FIELD(OPT_BOOL, member_patch, placeable, "placeable", 0),
+	FIELD(STR_MAP, member_patch, labels, "labels", OPTIONAL | FIELD_NULL_VALUES),
+};
+const struct record_type member_patch_type = RECORD_TYPE("member patch", member_patch, member_patch_fields);
+
+static const struct field member_leave_fields[] = {
+	FIELD(STR, member_leave, mode, "mode", REQUIRED),
+};
+const struct record_type member_leave_type = RECORD_TYPE("member leave", member_leave, member_leave_fields);
+
+static const struct field member_lost_fields[] = {
+	FIELD(OPT_BOOL, member_lost, accept_data_loss, "accept_data_loss", 0),
+	FIELD(STR, member_lost, reason, "reason", OPTIONAL),
+};
+const struct record_type member_lost_type = RECORD_TYPE("member lost", member_lost, member_lost_fields);
+
 static const struct field move_set_fields[] = {
 	FIELD(STR, move_set, target, "target", REQUIRED),
 	FIELD(STR, move_set, topic_id, "topic_id", OPTIONAL),

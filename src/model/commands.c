@@ -281,6 +281,39 @@ static const struct field member_cordon_fields[] = {
 };
 const struct record_type cmd_member_cordon_type = RECORD_TYPE("member cordon", cmd_member_cordon, member_cordon_fields);
 
+static const struct field member_register_fields[] = {
+	FIELD(STR, cmd_member_register, id, "id", 0),
+	FIELD(STR, cmd_member_register, addr, "addr", 0),
+	FIELD(STR_MAP, cmd_member_register, tags, "tags", OMIT),
+	FIELD(STR, cmd_member_register, store_id, "store_id", OMIT),
+	FIELD(STR, cmd_member_register, session, "session", SECRET),
+	FIELD(I64, cmd_member_register, at, "at", 0),
+	FIELD(BOOL, cmd_member_register, fresh, "fresh", OMIT),
+	FIELD(BOOL, cmd_member_register, accept_data_loss, "accept_data_loss", OMIT),
+};
+const struct record_type cmd_member_register_type =
+    RECORD_TYPE("member registration", cmd_member_register, member_register_fields);
+
+static const struct field member_labels_fields[] = {
+	FIELD(STR, cmd_member_labels, id, "id", 0),
+	FIELD(STR_MAP, cmd_member_labels, labels, "labels", FIELD_NULL_VALUES),
+};
+const struct record_type cmd_member_labels_type = RECORD_TYPE("member labels", cmd_member_labels, member_labels_fields);
+
+static const struct field member_session_fields[] = {
+	FIELD(STR, cmd_member_session, id, "id", 0),
+	FIELD(STR, cmd_member_session, session, "session", SECRET),
+};
+const struct record_type cmd_member_session_type =
+    RECORD_TYPE("member session", cmd_member_session, member_session_fields);
+
+static const struct field member_lost_fields[] = {
+	FIELD(STR, cmd_member_lost, id, "id", 0),
+	FIELD(I64, cmd_member_lost, at, "at", 0),
+	FIELD(STR, cmd_member_lost, reason, "reason", OMIT),
+};
+const struct record_type cmd_member_lost_type = RECORD_TYPE("member lost", cmd_member_lost, member_lost_fields);
+
 /* ---- copies of partitions ---- */
 
 static const struct field topic_replicas_fields[] = {
@@ -335,6 +368,7 @@ static const struct field replicas_change_fields[] = {
 };
 const struct record_type cmd_replicas_change_type =
     RECORD_TYPE("replicas change", cmd_replicas_change, replicas_change_fields);
+
 /* ---- moves ---- */
 
 static const struct field move_set_if_fields[] = {

@@ -60,6 +60,10 @@
 	X(MEMBER_EXTRA, 64, "member extra", member_extra, member_extra_type)                                           \
 	X(TOPIC_LABELS, 65, "topic labels", cmd_topic_labels, cmd_topic_labels_type)                                   \
 	X(MEMBER_CORDON, 66, "member cordon", cmd_member_cordon, cmd_member_cordon_type)                               \
+	X(MEMBER_REGISTER, 67, "member registration", cmd_member_register, cmd_member_register_type)                   \
+	X(MEMBER_LABELS, 68, "member labels", cmd_member_labels, cmd_member_labels_type)                               \
+	X(MEMBER_SESSION, 69, "member session", cmd_member_session, cmd_member_session_type)                           \
+	X(MEMBER_LOST, 70, "member lost", cmd_member_lost, cmd_member_lost_type)                                       \
 	X(MOVE_SET_IF, 72, "compare-and-set move", cmd_move_set_if, cmd_move_set_if_type)                              \
 	X(MOVE_COMPLETE_IF, 73, "compare-and-set move completion", cmd_move_complete_if, cmd_move_complete_if_type)    \
 	X(MOVE_ABORT_IF, 74, "compare-and-set move abort", cmd_move_abort_if, cmd_move_abort_if_type)                  \
@@ -336,6 +340,39 @@ struct cmd_member_cordon {
 	bool cordoned;
 };
 
+/* 67: a broker registers. Its member record, what veena keeps beside it, and its session, which ends the one before. */
+struct cmd_member_register {
+	struct str id;
+	struct str addr; /* host:port, HTTP */
+	struct str_map tags;
+	struct str store_id;   /* of its disk; "" = it does not say: what is known stays */
+	struct str session;    /* 16 hex, made by the proposer */
+	int64_t at;            /* Unix seconds */
+	bool fresh;            /* takes a tombstone away */
+	bool accept_data_loss; /* with another store than before: its single copies are gone */
+};
+
+/* 68: labels that are named are set, with a null value removed; the others stay */
+struct cmd_member_labels {
+	struct str id;
+	struct str_map labels;
+};
+
+/* 69: refuses the whole entry unless this is the member's session; changes nothing. Stands before what a broker asks.
+ */
+struct cmd_member_session {
+	struct str id;
+	struct str session;
+};
+
+/* 70: a dead member will not come back. Partitions that it alone held have no owner any more, moves to it end, and a
+ * tombstone stands in its place. */
+struct cmd_member_lost {
+	struct str id;
+	int64_t at; /* Unix seconds */
+	struct str reason;
+};
+
 /* 80: how many copies the partitions of a topic shall have; what is not set stays */
 struct cmd_topic_replicas {
 	struct str topic;
@@ -426,6 +463,8 @@ extern const struct record_type cmd_partition_pin_type;
 extern const struct record_type cmd_topic_labels_type, cmd_member_cordon_type;
 extern const struct record_type cmd_topic_replicas_type, cmd_replicas_place_type, cmd_leader_change_type;
 extern const struct record_type cmd_in_sync_change_type, cmd_replicas_change_type;
+extern const struct record_type cmd_member_register_type, cmd_member_labels_type, cmd_member_session_type;
+extern const struct record_type cmd_member_lost_type;
 extern const struct record_type cmd_topic_name_type, cmd_schema_put_type, cmd_member_at_type, cmd_member_name_type;
 extern const struct record_type cmd_user_name_type, cmd_user_release_type, cmd_child_attach_type, cmd_child_detach_type;
 extern const struct record_type cmd_move_target_type, cmd_move_complete_type, cmd_member_draining_type;

@@ -300,6 +300,23 @@ struct member_register {
 	struct opt_bool accept_data_loss;
 };
 
+/* An operator's word about a member; what is absent stays. */
+struct member_patch {
+	struct opt_bool placeable;
+	struct str_map labels; /* those named change; a null value removes */
+};
+
+struct member_leave {
+	struct str mode; /* MEMBER_LEAVE_* */
+};
+#define MEMBER_LEAVE_RESTART "restart"
+#define MEMBER_LEAVE_REMOVE "remove"
+
+struct member_lost {
+	struct opt_bool accept_data_loss;
+	struct str reason;
+};
+
 struct move_set {
 	struct str target;
 	struct str topic_id;
@@ -338,6 +355,6 @@ extern const struct record_type child_resume_type, child_skip_type, user_create_
 extern const struct record_type user_password_type, remote_create_type, remote_patch_type, member_register_type;
 extern const struct record_type move_progress_type;
 extern const struct record_type move_set_type, move_complete_type, leader_transfer_type;
-extern const struct record_type server_set_type;
+extern const struct record_type server_set_type, member_patch_type, member_leave_type, member_lost_type;
 
 #endif /* MODEL_RECORDS_H */

@@ -52,6 +52,7 @@ bool rule_incarnation(struct str s); /* 16 lower-case hex digits */
 /* ---- members, users ---- */
 
 #define MEMBER_ID_MAX 63
+#define MEMBER_REASON_MAX 256 /* bytes of why a member is given up */
 #define USER_NAME_MAX 64
 #define PASSWORD_MAX 72 /* bytes: bcrypt's limit */
 #define GRANT_STEM_MAX 255
@@ -120,6 +121,9 @@ MUST_CHECK int rules_check_schema(struct str schema, struct record_fault *f, str
 MUST_CHECK int rules_check_child_attach(const struct child_attach *b, struct record_fault *f, struct err *e);
 MUST_CHECK int rules_check_grants(const struct record_list *grants, struct record_fault *f, struct err *e);
 MUST_CHECK int rules_check_user_create(const struct user_create *b, struct record_fault *f, struct err *e);
+MUST_CHECK int rules_check_member_patch(const struct member_patch *b, struct record_fault *f, struct err *e);
+MUST_CHECK int rules_check_member_leave(const struct member_leave *b, struct record_fault *f, struct err *e);
+MUST_CHECK int rules_check_member_lost(const struct member_lost *b, struct record_fault *f, struct err *e);
 MUST_CHECK int rules_check_member_register(const struct member_register *b, struct record_fault *f, struct err *e);
 
 /* Fills fault and error for a refusal of the caller's own; returns ERR_INVALID. */

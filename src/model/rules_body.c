@@ -230,3 +230,24 @@ int rules_check_member_register(const struct member_register *b, struct record_f
 		return rules_refuse(f, e, "store_id", "must be 1 to %d printable ASCII characters", IDEM_KEY_MAX);
 	return rules_check_labels(&b->tags, "tags", f, e);
 }
+
+int rules_check_member_patch(const struct member_patch *b, struct record_fault *f, struct err *e)
+{
+	if (!b->placeable.set && !b->labels.items)
+		return rules_refuse(f, e, "", "nothing to change: give placeable or labels");
+	return rules_check_labels(&b->labels, "labels", f, e);
+}
+
+int rules_check_member_leave(const struct member_leave *b, struct record_fault *f, struct err *e)
+{
+	if (!str_is(b->mode, MEMBER_LEAVE_RESTART) && !str_is(b->mode, MEMBER_LEAVE_REMOVE))
+		return rules_refuse(f, e, "mode", "must be " MEMBER_LEAVE_RESTART " or " MEMBER_LEAVE_REMOVE);
+	return 0;
+}
+
+int rules_check_member_lost(const struct member_lost *b, struct record_fault *f, struct err *e)
+{
+	if (!rule_pause_reason(b->reason))
+		return rules_refuse(f, e, "reason", "is at most %d bytes of text", MEMBER_REASON_MAX);
+	return 0;
+}

@@ -199,6 +199,7 @@ struct node_server_view {
 	uint64_t keeps_up_ms; /* leader: monotonic time since which it answers and lags little; 0 = it does not */
 	uint32_t row;         /* enum node_row: its member record */
 	bool heard;           /* its hello was, from the incarnation in the configuration */
+	bool answers;         /* leader: it did within two election timeouts */
 	bool never_votes;     /* it was started with --learner */
 };
 

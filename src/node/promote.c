@@ -79,6 +79,7 @@ void node_membership_fill(const struct node *n, struct node_status *s)
 		struct node_server_view *v = &s->servers[i];
 		const struct node_report *row = node_gate_report(n, srv->name);
 		v->row = row ? row->row : NODE_ROW_NONE;
+		v->answers = n->office != 0 && node_has_answered(n, srv->id, 2ull * n->o.election_ms);
 		if (srv->id == n->self.incarnation) {
 			v->heard = true;
 			v->never_votes = n->o.learner;

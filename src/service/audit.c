@@ -5,16 +5,32 @@
 #include "service/write.h"
 
 static const char *const names[SVC_OP_END] = {
-	[SVC_TOPIC_CREATE] = "topic.create",   [SVC_TOPIC_ALTER] = "topic.alter",
-	[SVC_TOPIC_DELETE] = "topic.delete",   [SVC_CHILD_ATTACH] = "child.attach",
-	[SVC_CHILD_DETACH] = "child.detach",   [SVC_SCHEMA_PUT] = "schema.put",
-	[SVC_USER_CREATE] = "user.create",     [SVC_USER_DELETE] = "user.delete",
-	[SVC_USER_GRANTS] = "user.grants",     [SVC_USER_PASSWORD] = "user.password",
-	[SVC_USER_SEED] = "user.seed_root",    [SVC_SERVER_SET] = "server.set",
-	[SVC_SERVER_REMOVE] = "server.remove", [SVC_LEADER_TRANSFER] = "leader.transfer",
-	[SVC_MOVE_SET] = "move.set",           [SVC_MOVE_COMPLETE] = "move.complete",
-	[SVC_MOVE_ABORT] = "move.abort",       [SVC_MOVE_ABORT_ALL] = "moves.abort",
+	[SVC_TOPIC_CREATE] = "topic.create",
+	[SVC_TOPIC_ALTER] = "topic.alter",
+	[SVC_TOPIC_DELETE] = "topic.delete",
+	[SVC_CHILD_ATTACH] = "child.attach",
+	[SVC_CHILD_DETACH] = "child.detach",
+	[SVC_SCHEMA_PUT] = "schema.put",
+	[SVC_USER_CREATE] = "user.create",
+	[SVC_USER_DELETE] = "user.delete",
+	[SVC_USER_GRANTS] = "user.grants",
+	[SVC_USER_PASSWORD] = "user.password",
+	[SVC_USER_SEED] = "user.seed_root",
+	[SVC_SERVER_SET] = "server.set",
+	[SVC_SERVER_REMOVE] = "server.remove",
+	[SVC_LEADER_TRANSFER] = "leader.transfer",
+	[SVC_MOVE_SET] = "move.set",
+	[SVC_MOVE_COMPLETE] = "move.complete",
+	[SVC_MOVE_ABORT] = "move.abort",
+	[SVC_MOVE_ABORT_ALL] = "moves.abort",
 	[SVC_SNAPSHOT] = "snapshot.take",
+	[SVC_MEMBER_REGISTER] = "member.register",
+	[SVC_MEMBER_LEAVE] = "member.leave",
+	[SVC_MEMBER_PATCH] = "member.patch",
+	[SVC_MEMBER_LOST] = "member.lost",
+	[SVC_MEMBER_DECOMMISSION] = "cluster.decommission",
+	[SVC_MEMBER_FORGET] = "cluster.forget",
+	[SVC_MEMBER_RECOMMISSION] = "cluster.decommission.cancel",
 };
 
 static const char *outcome_of(const struct svc_answer *a)
@@ -39,6 +55,10 @@ static struct str target_of(const struct svc_request *rq, const struct svc_task 
 		return str_of(t->change->id);
 	if (rq->server.len > 0)
 		return rq->server;
+	if (rq->member_id.len > 0)
+		return rq->member_id;
+	if (w && rq->op == SVC_MEMBER_REGISTER)
+		return w->body.member_register.id;
 	if (rq->user.len > 0)
 		return rq->user;
 	if (rq->topic.len > 0)

@@ -76,13 +76,7 @@ static void fail_asked(struct svc_task *t, int code)
 
 /* ---- what is said of a refusal ---- */
 
-struct refusal {
-	int status;
-	const char *code;
-	char text[600];
-};
-
-static void answer_refusal(struct svc_task *t, const struct refusal *r)
+static void answer_refusal(struct svc_task *t, const struct svc_refusal *r)
 {
 	struct svc_answer a = { 0 };
 	struct json_writer w = { .out = &a.body };
@@ -119,7 +113,7 @@ static const struct {
 
 static void refuse_change(struct svc_task *t, int code)
 {
-	struct refusal r = { .status = 409, .code = "refused" };
+	struct svc_refusal r = { .status = 409, .code = "refused" };
 
 	if ((size_t)code < ARRAY_LEN(change_refusals) && change_refusals[code].code) {
 		r.status = change_refusals[code].status;
@@ -166,13 +160,18 @@ static void on_change_applied(struct svc_task *t, enum svc_wake why)
 	struct svc_answer a = { .index = t->completion.index, .not_applied = why != SVC_WAKE_REACHED };
 	struct json_writer w = { .out = &a.body };
 
-	if (c->kind == NODE_CHANGE_REMOVE) {
+	if (t->rq.op == SVC_SERVER_REMOVE) {
 		a.status = 204;
 		end(t, &a);
 		return;
 	}
 	json_begin_object(&w);
-	put_server(&w, &c->server);
+	if (t->rq.op == SVC_MEMBER_FORGET) {
+		json_field_cstr(&w, "id", c->id);
+		json_field_bool(&w, "voter", c->voter);
+	} else {
+		put_server(&w, &c->server);
+	}
 	json_end_object(&w);
 	svc_answer_json(&a, c->added ? 201 : 200);
 	end(t, &a);
@@ -221,7 +220,7 @@ static const char *server_name(struct svc *s, uint64_t incarnation)
 static void refuse_transfer(struct svc_task *t, enum raft_heir why)
 {
 	const char *to = t->to;
-	struct refusal r = { .status = 409, .code = "refused" };
+	struct svc_refusal r = { .status = 409, .code = "refused" };
 
 	switch (why) {
 	case RAFT_HEIR_FIT:
@@ -317,6 +316,7 @@ static void ask_transfer(struct svc_task *t)
 static void on_applied(struct svc_task *t, enum svc_wake why)
 {
 	struct svc_answer a = { 0 };
+	struct svc_refusal why_not;
 
 	if (why != SVC_WAKE_REACHED) {
 		fail_503(t, "not_ready", "none",
@@ -326,6 +326,8 @@ static void on_applied(struct svc_task *t, enum svc_wake why)
 	/* Of the state that was confirmed. */
 	if (!svc_task_may(t, &a))
 		end(t, &a);
+	else if (t->rq.op == SVC_MEMBER_FORGET && !svc_forget_judge(t, &why_not))
+		answer_refusal(t, &why_not);
 	else if (t->change)
 		ask_change(t);
 	else
@@ -395,12 +397,17 @@ static bool parse_server_remove(struct svc_task *t, struct svc_answer *a)
 {
 	struct node_change *c = t->change;
 
-	if (!rule_member_id(t->rq.server)) {
+	const bool forgets = t->rq.op == SVC_MEMBER_FORGET;
+	const struct str id = forgets ? t->rq.member_id : t->rq.server;
+
+	if (!rule_member_id(id)) {
 		svc_fail_write(a, 404, "member_not_found", "none", 0, "no server can have this id");
 		return false;
 	}
 	c->kind = NODE_CHANGE_REMOVE;
-	snprintf(c->id, sizeof(c->id), "%.*s", (int)t->rq.server.len, t->rq.server.p);
+	if (forgets)
+		c->min_voters = 0; /* nobody counts on a server that never registered: see forget.c */
+	snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.p);
 	return true;
 }
 

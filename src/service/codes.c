@@ -33,6 +33,7 @@ const struct svc_code svc_codes[] = {
 	{ 409, "idempotency_in_progress", "the first request under this key is still running" },
 	{ 409, "learner_only", "the server was started as a learner for good" },
 	{ 409, "member_alive", "the member is alive" },
+	{ 409, "member_assigned", "partitions still name the server" },
 	{ 409, "member_exists", "the member still has a record" },
 	{ 409, "member_is_server", "the id is a server's" },
 	{ 409, "member_removed", "the member was removed; register it as fresh" },

@@ -24,6 +24,7 @@ static const struct {
 	[SVC_CONFIRM_PARTITION] = { svc_confirm_partition, true },
 	[SVC_MOVE_LIST] = { svc_move_list, true },
 	[SVC_MEMBER_LIST] = { svc_member_list, true },
+	[SVC_MEMBER_GET] = { svc_member_get, true },
 	[SVC_SERVER_LIST] = { svc_server_list, true },
 	[SVC_WATCH] = { svc_watch_get, true },
 	[SVC_USER_LIST] = { svc_user_list, true },

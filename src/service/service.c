@@ -19,6 +19,8 @@ struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
 	sh->build = o->build ? o->build : "unknown";
 	sh->max_entry_type = o->max_entry_type;
 	sh->min_voters = o->min_voters;
+	sh->member_heartbeat_ms = o->member_heartbeat_ms;
+	sh->member_dead_after_ms = o->member_dead_after_ms;
 	sh->started_ms = clock_mono_ms();
 	sh->admin_password = o->admin_password;
 	sh->progress = svc_progress_new();
@@ -225,11 +227,19 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_MOVE_COMPLETE:
 	case SVC_MOVE_ABORT:
 	case SVC_MOVE_ABORT_ALL:
+	case SVC_MEMBER_REGISTER:
+	case SVC_MEMBER_HEARTBEAT:
+	case SVC_MEMBER_LEAVE:
+	case SVC_MEMBER_PATCH:
+	case SVC_MEMBER_LOST:
+	case SVC_MEMBER_DECOMMISSION:
+	case SVC_MEMBER_RECOMMISSION:
 		if (!svc_write_run(s, rq, done, arg))
 			fail_overloaded(s, done, arg);
 		return;
 	case SVC_SERVER_SET:
 	case SVC_SERVER_REMOVE:
+	case SVC_MEMBER_FORGET:
 	case SVC_LEADER_TRANSFER: svc_cluster_run(s, rq, done, arg); return;
 	case SVC_SNAPSHOT: svc_snapshot_run(s, rq, done, arg); return;
 	case SVC_BARRIER: svc_confirm(s, rq, done, arg); return;

@@ -48,6 +48,15 @@ enum svc_op {
 	SVC_CONFIRM_TOPIC,     /* does it still exist? Answered by the leader, or not at all */
 	SVC_CONFIRM_PARTITION, /* likewise: does a member still hold it? */
 	SVC_MEMBER_LIST,
+	SVC_MEMBER_GET,
+	SVC_MEMBER_REGISTER, /* this one and two of the next a broker does in its own name */
+	SVC_MEMBER_HEARTBEAT,
+	SVC_MEMBER_LEAVE,
+	SVC_MEMBER_PATCH,
+	SVC_MEMBER_LOST,
+	SVC_MEMBER_DECOMMISSION,
+	SVC_MEMBER_RECOMMISSION, /* takes a decommission back */
+	SVC_MEMBER_FORGET,       /* a server without a member record leaves the Raft configuration */
 	SVC_SERVER_LIST,
 	SVC_SERVER_SET,
 	SVC_SERVER_REMOVE,
@@ -77,6 +86,7 @@ enum svc_grant {
 	SVC_GRANT_READ,    /* may read this topic */
 	SVC_GRANT_CREATE,  /* may create a topic of this name */
 	SVC_GRANT_MANAGE,  /* owner of the topic, or admin */
+	SVC_GRANT_MEMBER,  /* acts as this member, or admin: looked at where its id is known */
 	SVC_GRANT_OBSERVE, /* admin, or observe */
 	SVC_GRANT_ADMIN,
 };
@@ -106,12 +116,13 @@ struct svc_request {
 	char origin[RAFT_NAME_MAX + 1]; /* server the client spoke to */
 
 	/* path */
-	struct str topic;  /* decoded, unchecked; empty: the path has none */
-	struct str child;  /* the same, of a parent's child */
-	struct str server; /* its id; likewise */
-	struct str user;   /* the same, a user's name */
-	int64_t partition; /* of the path or the query; -1: none given */
-	int64_t version;   /* of the path: a schema's; -1: none given */
+	struct str topic;     /* decoded, unchecked; empty: the path has none */
+	struct str child;     /* the same, of a parent's child */
+	struct str server;    /* its id; likewise */
+	struct str member_id; /* the same, of a member */
+	struct str user;      /* the same, a user's name */
+	int64_t partition;    /* of the path or the query; -1: none given */
+	int64_t version;      /* of the path: a schema's; -1: none given */
 
 	/* query; an absent text has p == NULL */
 	uint32_t limit; /* 1..SVC_LIMIT_MAX */
@@ -125,7 +136,7 @@ struct svc_request {
 	bool has_max_age;
 	uint64_t max_age_ms; /* a read: 503 when the last contact with the leader is older */
 	bool detail;
-	bool dry_run;        /* a write: judge, change nothing */
+	bool dry_run; /* a write: judge, change nothing */
 	bool has_since;
 	raft_index since;   /* entries of the log, or changes, behind this one */
 	uint32_t domains;   /* of a watch: bit per enum fsm_domain; 0: none named */
@@ -133,6 +144,7 @@ struct svc_request {
 	struct str cluster; /* id that this cluster must have */
 
 	struct str if_match, if_none_match; /* header fields as received; p NULL: none */
+	struct str session;                 /* the same: ID:SESSION of a broker */
 	struct str body;                    /* as received */
 };
 
@@ -156,13 +168,13 @@ typedef void (*svc_done)(void *arg, struct svc_answer *a);
 
 struct svc_shared_options {
 	struct node *node;
-	const char *data_dir;          /* for the disk's figures; borrowed */
-	const char *build;             /* borrowed */
-	uint32_t max_entry_type;       /* newest entry type this node claims */
-	uint32_t min_voters;           /* no removal or demotion takes the voters below this */
-	uint64_t member_dead_after_ms; /* only shown */
-	bool auth;                     /* clients must say who they are */
-	struct pool *pool;             /* auth: bcrypt; borrowed */
+	const char *data_dir;                               /* for the disk's figures; borrowed */
+	const char *build;                                  /* borrowed */
+	uint32_t max_entry_type;                            /* newest entry type this node claims */
+	uint32_t min_voters;                                /* no removal or demotion takes the voters below this */
+	uint32_t member_heartbeat_ms, member_dead_after_ms; /* what a broker is told */
+	bool auth;                                          /* clients must say who they are */
+	struct pool *pool;                                  /* auth: bcrypt; borrowed */
 	const char *admin_password; /* auth: of the root user, should this node make it; NULL: a random one. Borrowed */
 };
 struct svc_shared *svc_shared_new(const struct svc_shared_options *o);

@@ -18,6 +18,7 @@
 #include "base/queue.h"
 #include "fsm/changes.h"
 #include "fsm/fsm.h"
+#include "fsm/members.h"
 #include "fsm/reader.h"
 #include "fsm/topics.h"
 #include "model/json.h"
@@ -38,6 +39,7 @@ struct svc_shared {
 	const char *data_dir, *build;
 	uint32_t max_entry_type;
 	uint32_t min_voters;
+	uint32_t member_heartbeat_ms, member_dead_after_ms;
 	uint64_t started_ms;
 	struct svc_names names;
 	struct svc *threads[SVC_THREADS_MAX]; /* filled before the threads start */
@@ -47,7 +49,7 @@ struct svc_shared {
 	struct auth *auth; /* NULL: auth is off */
 	const char *admin_password;
 	struct svc_progress *progress; /* moves.c */
-	_Atomic bool caught_up_once; /* readyz: since start, seen by any thread */
+	_Atomic bool caught_up_once;   /* readyz: since start, seen by any thread */
 };
 
 enum svc_task_state {
@@ -194,6 +196,7 @@ int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_
 int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_move_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_member_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_member_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_server_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_watch_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
@@ -253,6 +256,22 @@ void svc_progress_free(struct svc_progress *p); /* accepts NULL */
 bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg); /* false: no slot is free */
 void svc_write_drop(struct svc_task *t); /* lets go of what an unfinished write holds; accepts a task that is none */
 
+/* ---- members.c ---- */
+
+/* The member as it is shown, appended to the body; what counts for an entity tag is folded into `tag`. ERR_NOTFOUND. */
+int svc_put_member(struct svc *s, struct store_txn *txn, struct str id, struct svc_answer *a, uint64_t *tag);
+
+/* Why a member cannot leave. */
+struct svc_fault {
+	const char *code;
+	char text[200];
+};
+#define SVC_FAULTS_MAX 4
+/* What stands against draining and removing this member, as this node sees it; the leader's word counts. How many;
+ * below 0: ERR_* of the store. `out` has room for SVC_FAULTS_MAX. */
+int svc_decommission_faults(struct svc *s, struct store_txn *txn, const struct fsm_member *m, struct svc_fault *out);
+void svc_put_faults(struct json_writer *w, const struct svc_fault *faults, size_t count); /* an array */
+
 /* ---- log.c ---- */
 
 void svc_log_begin(struct svc_task *t);
@@ -262,6 +281,17 @@ void svc_log_drop(struct svc_task *t); /* lets go of what an unfinished one hold
 
 void svc_cluster_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
 void svc_snapshot_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
+
+struct svc_refusal {
+	int status;
+	const char *code;
+	char text[600];
+};
+/* ---- forget.c ---- */
+
+/* May the server of t->change be forgotten? Notes in t->change->voter whether it votes. */
+bool svc_forget_judge(struct svc_task *t, struct svc_refusal *why_not);
+
 /* ---- auth.c ---- */
 
 /* For what is neither a write of write.c nor a read of reads.c: does who asks hold the grant of the route, as of now?

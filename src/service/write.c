@@ -697,6 +697,13 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	case SVC_MOVE_COMPLETE: return &svc_move_complete_kind;
 	case SVC_MOVE_ABORT: return &svc_move_abort_kind;
 	case SVC_MOVE_ABORT_ALL: return &svc_move_abort_all_kind;
+	case SVC_MEMBER_REGISTER: return &svc_member_register_kind;
+	case SVC_MEMBER_HEARTBEAT: return &svc_member_heartbeat_kind;
+	case SVC_MEMBER_LEAVE: return &svc_member_leave_kind;
+	case SVC_MEMBER_PATCH: return &svc_member_patch_kind;
+	case SVC_MEMBER_LOST: return &svc_member_lost_kind;
+	case SVC_MEMBER_DECOMMISSION: return &svc_member_decommission_kind;
+	case SVC_MEMBER_RECOMMISSION: return &svc_member_recommission_kind;
 	case SVC_USER_CREATE: return &svc_user_create_kind;
 	case SVC_USER_DELETE: return &svc_user_delete_kind;
 	case SVC_USER_GRANTS: return &svc_user_grants_kind;

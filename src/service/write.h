@@ -20,6 +20,7 @@
 #ifndef SERVICE_WRITE_H
 #define SERVICE_WRITE_H
 
+#include "fsm/members.h"
 #include "fsm/topics.h"
 #include "model/entry.h"
 #include "model/records.h"
@@ -48,7 +49,8 @@ struct svc_write_kind {
 	enum svc_verdict (*check)(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc);
 	/* Adds the commands; the first is the one whose refusal is the write's. */
 	void (*build)(struct svc_task *t, struct entry_builder *b);
-	/* What a dry run shows of it, after a check that found nothing against it: elements of an array. NULL: nothing. */
+	/* What a dry run shows of it, after a check that found nothing against it: elements of an array. NULL: nothing.
+	 */
 	void (*intents)(struct svc_task *t, struct json_writer *w);
 	/* It is applied at `index`. */
 	void (*answer)(struct svc_task *t, raft_index index, struct svc_answer *a);
@@ -59,6 +61,9 @@ extern const struct svc_write_kind svc_user_create_kind, svc_user_delete_kind, s
 extern const struct svc_write_kind svc_user_password_kind, svc_user_seed_kind;
 extern const struct svc_write_kind svc_move_set_kind, svc_move_progress_kind, svc_move_complete_kind;
 extern const struct svc_write_kind svc_move_abort_kind, svc_move_abort_all_kind;
+extern const struct svc_write_kind svc_member_register_kind, svc_member_heartbeat_kind, svc_member_leave_kind;
+extern const struct svc_write_kind svc_member_patch_kind, svc_member_lost_kind;
+extern const struct svc_write_kind svc_member_decommission_kind, svc_member_recommission_kind;
 extern const struct svc_write_kind svc_child_attach_kind, svc_child_detach_kind, svc_schema_put_kind;
 
 /* One partition that wants an owner. */
@@ -111,6 +116,10 @@ struct svc_write {
 		struct user_create user_create;
 		struct user_grants user_grants;
 		struct user_password user_password;
+		struct member_register member_register;
+		struct member_patch member_patch;
+		struct member_leave member_leave;
+		struct member_lost member_lost;
 	} body;
 	const struct rights *rights; /* of who asks; for the length of a check */
 
@@ -133,8 +142,10 @@ struct svc_write {
 	bool sets_target, sets_pin; /* what a move changes */
 	bool more_moves;            /* than one entry takes */
 
-	struct user user;     /* users: the record as it is, then as it will be */
-	unsigned delete_type; /* users: the entry type that deletes */
+	struct user user;                /* users: the record as it is, then as it will be */
+	unsigned delete_type;            /* users: the entry type that deletes */
+	struct member member;            /* members: the record as it is */
+	struct fsm_member_counts counts; /* lost: of the partitions that name it */
 	struct svc_hash hash;
 
 	raft_term term;       /* of the check */

@@ -173,4 +173,66 @@ describe("data nodes", function()
 		proc.sleep_ms(2000)
 		check_records(c, five)
 	end)
+
+	-- F36 names: drained with partitions; target, source and leader killed; the drain taken back.
+	harness.case("are scaled, drained and killed, and lose nothing (F36)", {
+		nodes = 3, flags = { "--own-partitions", "off", "--dead-after-s", "3", "--member-heartbeat-ms", "500",
+			"--max-moves", tostring(MAX_MOVES) },
+	}, function(c)
+		assert(os.execute("mkdir -p " .. c.dir .. "/disks"))
+		for _, id in ipairs { "b1", "b2", "b3" } do start_datanode(c, id) end
+		harness.eventually(10000, "three data nodes", function()
+			return #get(c, "/v1/cluster/members").members == 6
+		end)
+		post(c, "/v1/topics", { name = "orders", partitions = PARTITIONS }, 201)
+		wait_balanced(c, { "b1", "b2", "b3" }, 10000)
+
+		-- 3 -> 5, the leader killed while partitions move.
+		start_datanode(c, "b4")
+		start_datanode(c, "b5")
+		wait_moving(c)
+		strike_leader(c)
+		wait_balanced(c, { "b1", "b2", "b3", "b4", "b5" }, 60000)
+
+		-- One drains; the drain is taken back half-way, then goes through with the leader killed in its middle.
+		post(c, "/v1/cluster/members/b5/decommission", {}, 204)
+		wait_moving(c)
+		harness.eventually(10000, "the drain is taken back", function()
+			return c:leader():delete("/v1/cluster/members/b5/decommission").status == 204
+		end)
+		wait_balanced(c, { "b1", "b2", "b3", "b4", "b5" }, 60000)
+		post(c, "/v1/cluster/members/b5/decommission", {}, 204)
+		wait_moving(c)
+		strike_leader(c)
+		wait_balanced(c, { "b1", "b2", "b3", "b4" }, 60000)
+		harness.eventually(20000, "b5 is no member any more", function()
+			for _, m in ipairs(get(c, "/v1/cluster/members").members) do
+				if m.id == "b5" then return nil, m.status end
+			end
+			return true
+		end)
+
+		-- One dies in the middle of moves towards it and away from it: what it owns stays its own, and it comes back.
+		start_datanode(c, "b6")
+		wait_moving(c)
+		kill_datanode(c, "b6")
+		harness.eventually(20000, "b6 is dead", function()
+			for _, m in ipairs(get(c, "/v1/cluster/members").members) do
+				if m.id == "b6" and m.status == "dead" then return true end
+			end
+		end)
+		for _, m in ipairs(get(c, "/v1/cluster/moves?detail").moves) do
+			if m.to == "b6" then assert.are.equal("target_dead", m.blocked) end
+		end
+		strike_leader(c)
+		start_datanode(c, "b6")
+		local all = { "b1", "b2", "b3", "b4", "b6" }
+		wait_balanced(c, all, 60000)
+
+		assert(c.most_moves <= MAX_MOVES, c.most_moves .. " moves at one time")
+		c:settle()
+		-- Files that are nobody's any more are deleted, but only after the leader confirmed that.
+		proc.sleep_ms(2000)
+		check_records(c, { "b1", "b2", "b3", "b4", "b5", "b6" })
+	end)
 end)

@@ -21,8 +21,7 @@ static bool check_rules(int rc, const struct record_fault *fault, const struct e
 	return false;
 }
 
-/* A broker does it as itself, by a grant on its id. */
-static enum svc_verdict may_act_as(struct svc_task *t, struct str id, struct svc_answer *a)
+enum svc_verdict svc_write_may_act_as(struct svc_task *t, struct str id, struct svc_answer *a)
 {
 	if (rights_may(t->write->rights, "member", id))
 		return SVC_VERDICT_OK;
@@ -124,7 +123,7 @@ static struct cmd_member_register register_command(const struct svc_write *w)
 static enum svc_verdict register_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
 {
 	const struct cmd_member_register cmd = register_command(t->write);
-	enum svc_verdict v = may_act_as(t, cmd.id, a);
+	enum svc_verdict v = svc_write_may_act_as(t, cmd.id, a);
 
 	if (v == SVC_VERDICT_OK)
 		v = svc_write_needs(t, CMD_MEMBER_REGISTER, a);
@@ -176,8 +175,9 @@ const struct svc_write_kind svc_member_register_kind = {
 
 /* ---- a broker's session ---- */
 
-/* X-Veena-Session: ID:SESSION, the id of the path. */
-static enum svc_verdict read_session(struct svc_task *t, struct cmd_member_session *out, struct svc_answer *a)
+/* X-Veena-Session: ID:SESSION, of this member. */
+static enum svc_verdict read_session(struct svc_task *t, struct str id, struct cmd_member_session *out,
+                                     struct svc_answer *a)
 {
 	const struct str field = t->rq.session;
 	const char *colon = field.len ? memchr(field.p, ':', field.len) : NULL;
@@ -186,10 +186,10 @@ static enum svc_verdict read_session(struct svc_task *t, struct cmd_member_sessi
 	*out = (struct cmd_member_session){ { "", 0 }, { "", 0 } };
 	if (colon)
 		*out = (struct cmd_member_session){ { field.p, before }, { colon + 1, field.len - before - 1 } };
-	if (str_eq(out->id, t->rq.member_id) && out->session.len > 0 && out->session.len <= INCARNATION_LEN)
+	if (str_eq(out->id, id) && out->session.len > 0 && out->session.len <= INCARNATION_LEN)
 		return SVC_VERDICT_OK;
 	svc_fail(a, 400, "bad_parameter", "X-Veena-Session",
-	         field.p ? "X-Veena-Session is ID:SESSION, with the id of the path and the session that register gave"
+	         field.p ? "X-Veena-Session is ID:SESSION, with the id of the member that asks and the session that register gave"
 	                 : "this request needs the header X-Veena-Session: ID:SESSION, as register gave it");
 	return SVC_VERDICT_FAILED;
 }
@@ -198,7 +198,7 @@ static enum svc_verdict check_session(struct svc_task *t, struct store_txn *txn,
 {
 	struct cmd_member_session session;
 	struct fsm_member_extra x;
-	enum svc_verdict v = may_act_as(t, t->rq.member_id, a);
+	enum svc_verdict v = svc_write_may_act_as(t, t->rq.member_id, a);
 
 	/* Whoever is not known hears that first: it registers, whatever session it has. */
 	if (v == SVC_VERDICT_OK)
@@ -208,18 +208,44 @@ static enum svc_verdict check_session(struct svc_task *t, struct store_txn *txn,
 	if (v == SVC_VERDICT_OK)
 		v = svc_write_needs(t, CMD_MEMBER_SESSION, a);
 	if (v == SVC_VERDICT_OK)
-		v = read_session(t, &session, a);
+		v = read_session(t, t->rq.member_id, &session, a);
 	return v == SVC_VERDICT_OK ? svc_write_judge(t, txn, CMD_MEMBER_SESSION, &session, a, rc) : v;
 }
 
-static void build_session(struct svc_task *t, struct entry_builder *b)
+void svc_write_build_session(struct svc_task *t, struct str id, struct entry_builder *b)
 {
 	struct svc_answer unused = { 0 };
 	struct cmd_member_session session;
 
-	(void)read_session(t, &session, &unused); /* it passed in the check */
+	(void)read_session(t, id, &session, &unused); /* it passed in the check */
 	buf_fini(&unused.body);
 	entry_builder_add(b, CMD_MEMBER_SESSION, &session);
+}
+
+static void build_session(struct svc_task *t, struct entry_builder *b)
+{
+	svc_write_build_session(t, t->rq.member_id, b);
+}
+
+enum svc_verdict svc_write_check_sender(struct svc_task *t, struct store_txn *txn, struct str id, struct svc_answer *a,
+                                        int *rc)
+{
+	struct cmd_member_session session;
+	struct fsm_member_extra x;
+	enum svc_verdict v = svc_write_may_act_as(t, id, a);
+
+	if (v != SVC_VERDICT_OK)
+		return v;
+	*rc = fsm_get_member_extra(txn, id, &x);
+	if (*rc != 0)
+		return SVC_VERDICT_FAILED;
+	/* A server has no session, and an operator needs none. */
+	if (!t->rq.session.p && (x.kind == FSM_KIND_SERVER || t->write->rights->is_admin))
+		return SVC_VERDICT_OK;
+	v = read_session(t, id, &session, a);
+	if (v == SVC_VERDICT_OK)
+		v = svc_write_needs(t, CMD_MEMBER_SESSION, a);
+	return v == SVC_VERDICT_OK ? svc_write_judge(t, txn, CMD_MEMBER_SESSION, &session, a, rc) : v;
 }
 
 /* How the member stands now: what a broker looks at after each of its requests. */

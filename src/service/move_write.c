@@ -217,6 +217,9 @@ static enum svc_verdict progress_check(struct svc_task *t, struct store_txn *txn
 		return v;
 	if (w->moves->target.len == 0 || w->moves->move_id != b->move_id.value)
 		return svc_write_refuse(t, FSM_MOVE_CHANGED, "", a);
+	v = svc_write_check_sender(t, txn, w->moves->target, a, rc);
+	if (v != SVC_VERDICT_OK)
+		return v;
 	svc_progress_note(t->svc->shared->progress, w->moves, &said);
 	return already_so(t, 200, a);
 }
@@ -291,6 +294,8 @@ static enum svc_verdict complete_check(struct svc_task *t, struct store_txn *txn
 	struct svc_write *w = t->write;
 	enum svc_verdict v = load(t, txn, w->body.complete.topic_id, a, rc);
 
+	if (v == SVC_VERDICT_OK)
+		v = svc_write_check_sender(t, txn, w->body.complete.target, a, rc);
 	if (v != SVC_VERDICT_OK)
 		return v;
 	if (str_eq(w->moves->owner, w->body.complete.target))
@@ -307,6 +312,8 @@ static void complete_build(struct svc_task *t, struct entry_builder *b)
 {
 	const struct cmd_move_complete_if cmd = complete_command(t->write);
 
+	if (t->rq.session.p)
+		svc_write_build_session(t, cmd.target, b);
 	entry_builder_add(b, CMD_MOVE_COMPLETE_IF, &cmd);
 }
 

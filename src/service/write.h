@@ -193,6 +193,17 @@ bool svc_hash_begin(struct svc_task *t); /* the task expects a completion; false
 void svc_hash_take(struct svc_task *t);  /* it came */
 void svc_hash_drop(struct svc_task *t);  /* what an unfinished write holds */
 
+/* ---- member_write.c ---- */
+
+/* A broker does it as itself, by a grant on its id. */
+enum svc_verdict svc_write_may_act_as(struct svc_task *t, struct str id, struct svc_answer *a);
+/* The same of a request in a member's name that is not about the member itself: whoever sends a session must have the
+ * newest, and a broker must send it. */
+enum svc_verdict svc_write_check_sender(struct svc_task *t, struct store_txn *txn, struct str id, struct svc_answer *a,
+                                        int *rc);
+/* The session as a command of its own, first in the entry; of a request that has one. */
+void svc_write_build_session(struct svc_task *t, struct str id, struct entry_builder *b);
+
 /* ---- write.c, for the kinds ---- */
 
 /* May an entry of this type be proposed, which every server and server's member has to know? False: the log says who

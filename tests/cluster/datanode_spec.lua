@@ -216,6 +216,13 @@ describe("data nodes", function()
 		start_datanode(c, "b6")
 		wait_moving(c)
 		kill_datanode(c, "b6")
+		-- Nobody completes in its name without its session.
+		for _, m in ipairs(get(c, "/v1/cluster/moves").moves) do
+			local path = ("/v1/topics/%s/partitions/%d/move/complete"):format(m.topic, m.partition)
+			local answer = c:leader():post(path, { topic_id = m.topic_id, move_id = m.move_id, expected_owner = m.from,
+				target = m.to }, nil, { ["X-Veena-Session"] = m.to .. ":0123456789abcdef" })
+			assert.are.same({ 409, "session_replaced" }, { answer.status, answer.json.code })
+		end
 		harness.eventually(20000, "b6 is dead", function()
 			for _, m in ipairs(get(c, "/v1/cluster/members").members) do
 				if m.id == "b6" and m.status == "dead" then return true end

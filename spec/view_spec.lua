@@ -65,6 +65,16 @@ describe("the view", function()
     assert.equal(0, eval(cluster, "c:load('zzz')"))
   end)
 
+  -- As assignments by HTTP and watch do: what needs a person comes first, and target_id shows the move anyway.
+  it("says owner_dead of a move whose owner is dead", function()
+    local c = veena.cluster{
+      members = { "a", { id = "b", status = "dead" } }, topics = { { name = "t", partitions = 1 } },
+      assignments = { { topic = "t", partition = 0, owner_id = "b", target_id = "a" } },
+    }
+    local row = eval(c, "c:assignment('t', 0)")
+    assert.same({ "owner_dead", "a" }, { row.state, row.target_id })
+  end)
+
   it("gives topics and assignments", function()
     assert.equal(0, eval(cluster, "c:topic('orders')").retention_ms)
     assert.same({ env = "prod" }, eval(cluster, "c:topic('orders')").labels)

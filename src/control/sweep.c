@@ -27,6 +27,7 @@ static size_t unplaced_partitions(const struct fsm_topic *t, uint32_t *out)
 static bool propose(struct passes *p, const struct topic *t, const struct place_question *q,
                     const struct place_answer *a)
 {
+	const bool held_back = pass_held_back(p, CMD_PARTITION_PLACE, true);
 	struct entry_builder b;
 	entry_builder_init(&b);
 	for (size_t i = 0; i < q->count; i++) {
@@ -38,7 +39,11 @@ static bool propose(struct passes *p, const struct topic *t, const struct place_
 			.owner_id = a->owners[i],
 			.expect_id = t->id,
 		};
-		entry_builder_add(&b, CMD_PARTITION_PLACE, &c);
+		const struct assignment older = { c.topic, c.partition, c.owner_id, { "", 0 } };
+		if (held_back)
+			entry_builder_add(&b, CMD_PARTITION_ASSIGN, &older);
+		else
+			entry_builder_add(&b, CMD_PARTITION_PLACE, &c);
 	}
 	log_debug("sweep.place", "topic=" STR_FMT " partitions=%zu reason=\"%s\"", STR_ARG(t->name), a->placed,
 	          a->reason);

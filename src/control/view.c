@@ -284,12 +284,8 @@ static LUA_JUMPS int view_topics(lua_State *L)
 
 static const char *partition_state(const struct cluster_view *v, const struct fsm_owner *o)
 {
-	if (o->owner.len == 0)
-		return o->leaderless ? "leaderless" : "unplaced";
-	if (o->target.len > 0)
-		return "moving";
 	const struct fsm_member *m = fsm_members_find(v->members, o->owner);
-	return m && m->alive ? "placed" : "owner_dead";
+	return fsm_assignment_state(o, m && m->alive);
 }
 
 static LUA_JUMPS void set_replicas(lua_State *L, const struct cluster_view *v, struct str topic, uint32_t p)

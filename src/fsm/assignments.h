@@ -20,12 +20,12 @@
 MUST_CHECK int fsm_get_assignment_record(struct store_txn *txn, struct str topic, uint32_t partition,
                                          struct str *record);
 
-/* What a row says to the API. `moving` and `owner_dead` may both be true: what needs a person comes first, and target_id
- * shows the move anyway. */
+/* What a row says to the API. `moving` and `owner_dead` may both be true: what needs a person comes first, and
+ * target_id shows the move anyway. */
 const char *fsm_assignment_state(const struct fsm_owner *o, bool owner_alive);
 /* One partition as answers and watchers have it. */
-void fsm_write_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p,
-                          const struct fsm_owner *o, const char *state);
+void fsm_write_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
+                          const char *state);
 
 enum fsm_role {
 	FSM_ROLE_OWNER = 1,

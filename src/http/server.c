@@ -394,7 +394,8 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 
 	wake_prepare(&t->wake);
 	bool work = !svc_prepare_sleep(t->svc, &next) || !queue_is_empty(t->links) || t->resume || next <= now_ms ||
-	            t->fwd.fresh || t->watch.fresh || (!t->stopping && atomic_load_explicit(&t->stop, memory_order_acquire));
+	            t->fwd.fresh || t->watch.fresh ||
+	            (!t->stopping && atomic_load_explicit(&t->stop, memory_order_acquire));
 
 	if (work && !ev_is_active(&t->idle))
 		ev_idle_start(t->loop, &t->idle);

@@ -162,7 +162,7 @@ static void attach_build(struct svc_task *t, struct entry_builder *b)
 {
 	struct cmd_child_attach_if cmd = attach_command(t->write);
 
-	entry_builder_add(b, CMD_CHILD_ATTACH_IF, &cmd);
+	svc_add_attach(t, b, &cmd);
 }
 
 static void attach_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
@@ -223,7 +223,7 @@ static void detach_build(struct svc_task *t, struct entry_builder *b)
 {
 	struct cmd_child_detach_if cmd = detach_command(t->write);
 
-	entry_builder_add(b, CMD_CHILD_DETACH_IF, &cmd);
+	svc_add_detach(t, b, &cmd);
 }
 
 static void detach_answer(struct svc_task *t, raft_index index, struct svc_answer *a)

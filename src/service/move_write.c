@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "fsm/assignments.h"
 #include "base/clock.h"
+#include "fsm/assignments.h"
 #include "service/moves.h"
 
 static struct str copy(struct svc_task *t, struct str s)

@@ -145,12 +145,13 @@ enum svc_verdict svc_schema_check_next(struct svc_task *t, struct store_txn *txn
 	return v;
 }
 
-void svc_schema_build(const struct svc_write *w, struct entry_builder *b)
+void svc_schema_build(struct svc_task *t, struct entry_builder *b)
 {
+	const struct svc_write *w = t->write;
 	const struct cmd_schema_put_if cmd = { w->topic.name, w->schema.version, w->schema.document, w->expect_id };
 
 	if (w->schema.is_new)
-		entry_builder_add(b, CMD_SCHEMA_PUT_IF, &cmd);
+		svc_add_schema(t, b, &cmd);
 }
 
 bool svc_schema_ask(struct svc_task *t)
@@ -254,7 +255,7 @@ static enum svc_verdict put_check(struct svc_task *t, struct store_txn *txn, str
 
 static void put_build(struct svc_task *t, struct entry_builder *b)
 {
-	svc_schema_build(t->write, b);
+	svc_schema_build(t, b);
 }
 
 static void put_answer(struct svc_task *t, raft_index index, struct svc_answer *a)

@@ -112,7 +112,7 @@ struct svc {
 	uint32_t number; /* in shared->threads */
 	struct wake *wake;
 	struct node_watcher watcher;
-	raft_index follow; /* 0, or wake the thread behind this index */
+	raft_index follow;         /* 0, or wake the thread behind this index */
 	struct queue *completions; /* of struct node_completion: the node's answers */
 	struct queue *asked;       /* the same: the control plane's */
 	size_t asked_out;          /* questions that are not answered yet */

@@ -26,8 +26,10 @@ static void want_partitions(struct svc_write *w, int64_t from, int64_t to)
 		w->wants[w->want_count++] = (struct svc_want){ .partition = (uint32_t)p, .owner = { "", 0 } };
 }
 
-static void add_placements(const struct svc_write *w, struct entry_builder *b)
+static void add_placements(struct svc_task *t, struct entry_builder *b)
 {
+	const struct svc_write *w = t->write;
+
 	for (size_t i = 0; i < w->want_count; i++) {
 		const struct svc_want *want = &w->wants[i];
 		struct cmd_partition_place place = {
@@ -38,7 +40,7 @@ static void add_placements(const struct svc_write *w, struct entry_builder *b)
 		};
 
 		if (want->owner.len > 0)
-			entry_builder_add(b, CMD_PARTITION_PLACE, &place);
+			svc_add_placement(t, b, &place);
 	}
 }
 
@@ -163,6 +165,8 @@ static enum svc_verdict create_check(struct svc_task *t, struct store_txn *txn, 
 	bool has_parent = false;
 	enum svc_verdict v = may_create(t, a);
 
+	if (v == SVC_VERDICT_OK && w->body.create.labels.count > 0)
+		v = svc_write_needs(t, CMD_TOPIC_LABELS, a);
 	if (v == SVC_VERDICT_OK)
 		v = load_parent(t, txn, &has_parent, a, rc);
 	if (v != SVC_VERDICT_OK)
@@ -183,9 +187,9 @@ static void create_build(struct svc_task *t, struct entry_builder *b)
 	struct cmd_create_link link;
 	struct cmd_topic_create_with cmd = create_command(w, &link);
 
-	entry_builder_add(b, CMD_TOPIC_CREATE_WITH, &cmd);
+	svc_add_topic_create(t, b, &cmd);
 	w->lead = b->count;
-	add_placements(w, b);
+	add_placements(t, b);
 	add_labels(w, &w->body.create.labels, b);
 }
 
@@ -269,7 +273,9 @@ static enum svc_verdict alter_labels(struct svc_task *t, struct store_txn *txn, 
 		return SVC_VERDICT_REFUSED;
 	}
 	svc_write_plan_tail(t, &extra);
-	return svc_write_judge(t, txn, CMD_TOPIC_LABELS, &cmd, a, rc);
+	enum svc_verdict v = svc_write_needs(t, CMD_TOPIC_LABELS, a);
+
+	return v == SVC_VERDICT_OK ? svc_write_judge(t, txn, CMD_TOPIC_LABELS, &cmd, a, rc) : v;
 }
 
 /* Whoever asks for what is there already gets the topic as it is. */
@@ -307,10 +313,10 @@ static void alter_build(struct svc_task *t, struct entry_builder *b)
 	const struct cmd_topic_update_if update = { .topic = w->topic, .expect_id = w->expect_id };
 
 	if (w->has_config)
-		entry_builder_add(b, CMD_TOPIC_UPDATE_IF, &update);
-	svc_schema_build(w, b);
+		svc_add_topic_update(t, b, &update);
+	svc_schema_build(t, b);
 	w->lead = b->count;
-	add_placements(w, b);
+	add_placements(t, b);
 	add_labels(w, &w->body.alter.labels, b);
 }
 
@@ -348,7 +354,7 @@ static void delete_build(struct svc_task *t, struct entry_builder *b)
 {
 	struct cmd_topic_delete_if cmd = { .name = t->write->topic.name, .expect_id = t->write->expect_id };
 
-	entry_builder_add(b, CMD_TOPIC_DELETE_IF, &cmd);
+	svc_add_topic_delete(t, b, &cmd);
 }
 
 static void delete_answer(struct svc_task *t, raft_index index, struct svc_answer *a)

@@ -180,12 +180,22 @@ enum svc_verdict svc_schema_check(struct svc_task *t, struct store_txn *txn, con
  */
 enum svc_verdict svc_schema_check_next(struct svc_task *t, struct store_txn *txn, const struct fsm_topic *stored,
                                        const struct opt_i64 *base, struct svc_answer *a, int *rc);
-void svc_schema_build(const struct svc_write *w, struct entry_builder *b); /* the version, if there is to be one */
+void svc_schema_build(struct svc_task *t, struct entry_builder *b); /* the version, if there is to be one */
 /* Asks the judge. False: there is nobody to ask, or not now. */
 bool svc_schema_ask(struct svc_task *t);
 /* Takes the answer (or what stands for one that did not come). False: `a` is filled. */
 bool svc_schema_take(struct svc_task *t, bool answered, struct svc_answer *a);
 void svc_schema_drop(struct svc_task *t); /* what an unfinished write holds */
+
+/* ---- entries.c: the newer entry, or while a server does not know it the older ones ---- */
+
+void svc_add_topic_create(struct svc_task *t, struct entry_builder *b, const struct cmd_topic_create_with *c);
+void svc_add_topic_update(struct svc_task *t, struct entry_builder *b, const struct cmd_topic_update_if *c);
+void svc_add_topic_delete(struct svc_task *t, struct entry_builder *b, const struct cmd_topic_delete_if *c);
+void svc_add_schema(struct svc_task *t, struct entry_builder *b, const struct cmd_schema_put_if *c);
+void svc_add_attach(struct svc_task *t, struct entry_builder *b, const struct cmd_child_attach_if *c);
+void svc_add_detach(struct svc_task *t, struct entry_builder *b, const struct cmd_child_detach_if *c);
+void svc_add_placement(struct svc_task *t, struct entry_builder *b, const struct cmd_partition_place *c);
 
 /* ---- user_write.c ---- */
 

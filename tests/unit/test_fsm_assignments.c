@@ -279,6 +279,22 @@ static void test_create_with_placements_is_one_entry(void **state)
 	fsm_changes_leave(&pos);
 }
 
+/* The one place that says a partition's state: without an owner it waits, with a dead one that counts before a move. */
+static void test_state_of_a_partition(void **state)
+{
+	(void)state;
+	struct fsm_owner o = { .owner = { "", 0 } };
+	assert_string_equal(fsm_assignment_state(&o, false), "unplaced");
+	o.leaderless = true;
+	assert_string_equal(fsm_assignment_state(&o, false), "leaderless");
+	o = (struct fsm_owner){ .owner = S("a") };
+	assert_string_equal(fsm_assignment_state(&o, true), "placed");
+	assert_string_equal(fsm_assignment_state(&o, false), "owner_dead");
+	o.target = S("b");
+	assert_string_equal(fsm_assignment_state(&o, true), "moving");
+	assert_string_equal(fsm_assignment_state(&o, false), "owner_dead");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -290,6 +306,7 @@ int main(void)
 		CASE(test_owner_may_be_its_own_target),
 		CASE(test_lists_begin_behind_a_place),
 		CASE(test_prune_takes_orphans_only),
+		cmocka_unit_test(test_state_of_a_partition),
 		CASE(test_create_with_placements_is_one_entry),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,19 @@ function client:exchange(method, path, body)
   }
 end
 
+-- A stream: `on_body` gets the bytes as they come and ends it by false. Nothing is tried again.
+function client:stream(path, on_body)
+  return http.request{
+    method = "GET", url = self.urls[self.at] .. path, headers = { "X-Veena-Client: veena" }, on_body = on_body,
+    user = self.global.user, password = self:password(), cacert = self.global.cacert, timeout_ms = 0,
+  }
+end
+
+function client:next_node()
+  term.sleep(0.2)
+  self.at = self.at % #self.urls + 1
+end
+
 local function explain(answer)
   local body = json.decode(answer.body)
   if type(body) ~= "table" or type(body.error) ~= "string" then
@@ -113,6 +126,24 @@ function client:send(method, path, body)
   end
 end
 
+local function fail_refused(c, answer)
+  local message, body = explain(answer)
+  if answer.status == 401 and not c.global.user then
+    message = message .. "; say who you are with --user NAME"
+  elseif answer.status == 429 and answer.headers["retry-after"] then
+    message = ("%s; try again in %s s"):format(message, answer.headers["retry-after"])
+  end
+  local exit = body.outcome == "unknown" and EXIT_UNKNOWN or EXIT_FAILED
+  fail(exit, body.code and ("%s (%s)"):format(message, body.code) or message, answer)
+end
+
+-- Fails with what an answer says, unless another node may do better.
+function client:refuse(answer, goes_on)
+  if not goes_on or #self.urls == 1 then
+    fail_refused(self, answer)
+  end
+end
+
 -- The decoded body of a 2xx answer (nil for none), and the answer. A text is a body already.
 function client:call(method, path, value)
   local answer = self:send(method, path, type(value) == "table" and json.encode(value) or value)
@@ -132,14 +163,7 @@ function client:call(method, path, value)
     end
     return body, answer
   end
-  local message, body = explain(answer)
-  if answer.status == 401 and not self.global.user then
-    message = message .. "; say who you are with --user NAME"
-  elseif answer.status == 429 and answer.headers["retry-after"] then
-    message = ("%s; try again in %s s"):format(message, answer.headers["retry-after"])
-  end
-  local exit = body.outcome == "unknown" and EXIT_UNKNOWN or EXIT_FAILED
-  fail(exit, body.code and ("%s (%s)"):format(message, body.code) or message, answer)
+  fail_refused(self, answer)
 end
 
 -- All pages of a list: the records of field `plural`, and the raw text of each page.

@@ -120,6 +120,11 @@ function options.read_verb(verb, words)
       least = least - 1
     end
   end
+  -- "X..." stands for one word or more, "[X...]" for any number.
+  local final = verb.args and verb.args[#verb.args] or ""
+  if final:find("...", 1, true) then
+    most = math.huge
+  end
   if #call.args < least then
     return nil, ("%s is missing"):format(verb.args[#call.args + 1])
   elseif #call.args > most then

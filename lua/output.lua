@@ -47,6 +47,8 @@ local function clean(value)
   end))
 end
 
+output.clean = clean
+
 -- Rows are lists of values in the order of `titles`; nil shows as "-".
 function output.table(titles, rows)
   local widths, cells = {}, {}

@@ -8,6 +8,7 @@ local fanout = require "veena.verbs_fanout"
 local http = require "veena.http"
 local json = require "veena.json"
 local output = require "veena.output"
+local seat = require "veena.verbs_seat"
 local term = require "veena.term"
 local version = require "veena.version"
 
@@ -454,6 +455,10 @@ verb{
     return 0
   end,
 }
+
+verb(seat.watch)
+verb(seat.settings_get)
+verb(seat.settings_set)
 
 verb{
   name = "version",

@@ -21,6 +21,7 @@
 #include "base/slab.h"
 #include "config.h"
 #include "control/control.h"
+#include "fsm/settings.h"
 #include "http/server.h"
 #include "net/addr.h"
 #include "net/peers.h"
@@ -141,6 +142,14 @@ static void on_forward(void *arg, const struct net_hello *from, int fd)
 static int open_http(struct daemon *d, struct err *e)
 {
 	const struct config *c = &d->config;
+	const int64_t flags[FSM_SETTING_COUNT] = {
+		[FSM_SETTING_MAX_MOVES] = (int64_t)c->max_moves,
+		[FSM_SETTING_DEAD_AFTER_S] = (int64_t)c->dead_after_s,
+		[FSM_SETTING_FAILOVER_AFTER_S] = fsm_settings[FSM_SETTING_FAILOVER_AFTER_S].value,
+		[FSM_SETTING_MEMBER_HEARTBEAT_MS] = (int64_t)c->member_heartbeat_ms,
+		[FSM_SETTING_MIN_VOTERS] = (int64_t)c->min_voters,
+		[FSM_SETTING_REPLICA_LAG] = fsm_settings[FSM_SETTING_REPLICA_LAG].value,
+	};
 	const struct http_options o = {
 		.listen_fd = d->http_fd,
 		.node = d->node,
@@ -149,9 +158,7 @@ static int open_http(struct daemon *d, struct err *e)
 		.data_dir = c->data,
 		.build = embedded_version,
 		.max_entry_type = (uint32_t)c->max_entry_type,
-		.min_voters = (uint32_t)c->min_voters,
-		.member_heartbeat_ms = (uint32_t)c->member_heartbeat_ms,
-		.member_dead_after_ms = (uint32_t)(c->dead_after_s * 1000),
+		.flags = flags,
 		.auth = c->auth,
 		.admin_password = c->admin_password[0] ? c->admin_password : NULL,
 		.secret = c->secret_len ? c->secret : NULL,

@@ -1,12 +1,13 @@
 /* veena.http: one exchange per call over a kept connection.
  *
- *   http.request{ method=, url=, headers={"Name: value"}, body=, user=, password=, cacert=, timeout_ms= }
+ *   http.request{ method=, url=, headers={"Name: value"}, body=, user=, password=, cacert=, timeout_ms=, on_body= }
  *     -> { status=, headers={[lower name]=value}, body= }
  *     -> nil, "unreachable" or "broken", message
  *
  * "unreachable": no byte of the request can have reached a server, so another may be asked. "broken": it may have. */
 #include <curl/curl.h>
 #include <lauxlib.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,10 @@ struct exchange {
 	struct buf body;
 	struct buf headers; /* raw lines of the last answer */
 	struct curl_slist *request_headers;
+	lua_State *L; /* of a stream: on_body stands at stack index `on_body` */
+	CURL *handle;
+	int on_body; /* 0: the body is kept */
+	bool failed; /* what on_body raised is on the stack's top */
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -59,9 +64,28 @@ static CURL *the_handle(lua_State *L)
 	return *box;
 }
 
+/* Bytes of a stream, as they come; false from the function ends it. Only of a 200: another answer is read whole. */
+static size_t give_bytes(struct exchange *x, const char *bytes, size_t len)
+{
+	lua_pushvalue(x->L, x->on_body);
+	lua_pushlstring(x->L, bytes, len);
+	x->failed = lua_pcall(x->L, 1, 1, 0) != LUA_OK;
+	if (x->failed)
+		return 0;
+	const bool goes_on = lua_isnil(x->L, -1) || lua_toboolean(x->L, -1);
+	lua_pop(x->L, 1);
+	return goes_on ? len : 0;
+}
+
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct exchange *x = arg;
+	long status = 0;
+	if (x->on_body) {
+		curl_easy_getinfo(x->handle, CURLINFO_RESPONSE_CODE, &status);
+		if (status == 200)
+			return give_bytes(x, bytes, size * n);
+	}
 	if (x->body.len + size * n > ANSWER_MAX)
 		return 0;
 	buf_put(&x->body, bytes, size * n);
@@ -214,7 +238,15 @@ static int http_request(lua_State *L)
 		return lua_error(L);
 	}
 	CURL *h = lua_touserdata(L, -1);
+	x.handle = h;
+	x.L = L;
+	if (lua_getfield(L, 1, "on_body") == LUA_TFUNCTION)
+		x.on_body = lua_gettop(L);
 	const CURLcode code = curl_easy_perform(h);
+	if (x.failed) {
+		end_exchange(&x);
+		return lua_error(L);
+	}
 	if (code != CURLE_OK) {
 		lua_pushnil(L);
 		lua_pushstring(L, is_unreachable(code) ? "unreachable" : "broken");

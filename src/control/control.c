@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "control/control_internal.h"
 #include "fsm/fsm.h"
+#include "fsm/settings.h"
 
 /* ---- what both lanes do ---- */
 
@@ -77,6 +78,8 @@ bool lane_open_view(struct lane *l, uint64_t now_ms)
 	arena_reset(&lv->arena);
 	buf_clear(&lv->log);
 	const uint64_t since = atomic_load(&c->leading_since_ms);
+	for (size_t i = 0; i < SETTING_COUNT; i++)
+		lv->settings[i] = (struct view_setting){ c->settings[i].name, control_setting(c, c->settings[i].name) };
 	lv->view = (struct cluster_view){
 		.txn = txn,
 		.members = members,
@@ -85,7 +88,7 @@ bool lane_open_view(struct lane *l, uint64_t now_ms)
 		.leader = str_of(lv->status.leader),
 		.term = term,
 		.leader_for_s = now_ms > since ? (double)(now_ms - since) / 1000.0 : 0,
-		.settings = c->settings,
+		.settings = lv->settings,
 		.setting_count = SETTING_COUNT,
 		.scratch = &lv->scratch,
 		.log = &lv->log,
@@ -131,9 +134,12 @@ bool lane_is_forming(const struct lane *l)
 
 int64_t control_setting(const struct control *c, const char *name)
 {
+	enum fsm_setting s;
 	for (size_t i = 0; i < SETTING_COUNT; i++) {
 		if (strcmp(c->settings[i].name, name) == 0)
-			return c->settings[i].value;
+			return fsm_setting_find(str_of(name), &s)
+			           ? fsm_setting_value(node_fsm(c->node), s, c->settings[i].value)
+			           : c->settings[i].value;
 	}
 	return 0;
 }

@@ -20,6 +20,7 @@
 
 /* One decision's surroundings: the state at one index and who leads. */
 struct lane_view {
+	struct view_setting settings[SETTING_COUNT]; /* as they count now */
 	struct cluster_view view;
 	struct arena scratch; /* the view's, of one method call */
 	struct arena arena;   /* of one decision: servers, answers, commands */

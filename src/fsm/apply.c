@@ -276,6 +276,8 @@ static void publish(struct fsm *f)
 	changes_publish(f->changes, &f->work.notes);
 	for (int d = 0; d < FSM_DOMAIN_COUNT; d++)
 		atomic_store(&f->domain[d], f->state.domain[d]);
+	for (int s = 0; s < FSM_SETTING_COUNT; s++)
+		atomic_store(&f->settings[s], f->state.settings[s]);
 	atomic_store(&f->term, f->state.term);
 	atomic_store(&f->applied, f->state.applied);
 }

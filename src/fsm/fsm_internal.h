@@ -20,6 +20,7 @@
 #include "fsm/fsm.h"
 #include "fsm/members.h"
 #include "fsm/reader.h"
+#include "fsm/settings.h"
 #include "fsm/topics.h"
 #include "fsm/users.h"
 #include "model/commands.h"
@@ -37,6 +38,7 @@ struct fsm_state {
 	uint64_t digest[STORE_DB_COUNT];     /* x_meta and fsm_meta stay 0: see digest.c */
 	raft_index domain[FSM_DOMAIN_COUNT]; /* last changed */
 	uint64_t schema_bytes;               /* of all documents of all topics */
+	int64_t settings[FSM_SETTING_COUNT]; /* as their rows say */
 };
 
 /* state.c */
@@ -86,7 +88,7 @@ fsm_command_fn fsm_topic_create_with, fsm_topic_update_if, fsm_topic_delete_if, 
 fsm_command_fn fsm_schema_put, fsm_schema_put_if;
 fsm_command_fn fsm_child_attach, fsm_child_detach, fsm_child_attach_if, fsm_child_detach_if;
 fsm_command_fn fsm_user_create, fsm_user_seed_root, fsm_user_update, fsm_user_set_password, fsm_user_set_grants;
-fsm_command_fn fsm_user_delete, fsm_user_delete_release;
+fsm_command_fn fsm_user_delete, fsm_user_delete_release, fsm_setting_set;
 fsm_command_fn fsm_partition_assign, fsm_partition_place, fsm_partition_prune;
 fsm_command_fn fsm_topic_replicas, fsm_replicas_place, fsm_leader_change, fsm_in_sync_change, fsm_replicas_change;
 fsm_command_fn fsm_move_target, fsm_move_complete, fsm_move_abort;
@@ -302,6 +304,12 @@ MUST_CHECK int notes_render(struct store_txn *txn, struct arena *arena, enum fsm
 /* Ends an entry: of the notes from offset `from` on, one for each key, with the records as they are now. */
 MUST_CHECK int notes_seal(struct apply *a, size_t from);
 
+/* ---- settings.c ---- */
+
+#define SETTING_UNSET INT64_MIN
+MUST_CHECK int settings_load(struct store_txn *txn, int64_t *out);
+void settings_write(struct json_writer *w, struct str name, int64_t value);
+
 /* ---- changes.c ---- */
 
 struct changes; /* the list */
@@ -336,6 +344,7 @@ struct fsm {
 	_Atomic raft_term term;
 	_Atomic raft_index domain[FSM_DOMAIN_COUNT];
 	struct changes *changes;
+	_Atomic int64_t settings[FSM_SETTING_COUNT];
 
 	/* readers */
 	pthread_mutex_t readers_lock; /* the list; not taken by a read */

@@ -245,6 +245,17 @@ static int render_member(struct store_txn *txn, struct arena *arena, struct str 
 	return 0;
 }
 
+static int render_setting(struct store_txn *txn, struct str key, struct buf *out)
+{
+	struct json_writer w = { .out = out };
+	enum fsm_setting s;
+	int64_t value;
+	int rc = fsm_setting_find(key, &s) ? fsm_get_setting(txn, s, &value) : ERR_NOTFOUND;
+	if (rc == 0)
+		settings_write(&w, key, value);
+	return rc;
+}
+
 /* What is stored, without its secrets. */
 static int render_public(struct store_txn *txn, struct arena *arena, enum store_db db, const struct record_type *type,
                          struct str key, struct buf *out)
@@ -273,6 +284,7 @@ int notes_render(struct store_txn *txn, struct arena *arena, enum fsm_domain dom
 	case FSM_DOMAIN_MEMBERS: return render_member(txn, arena, key, out);
 	case FSM_DOMAIN_USERS: return render_public(txn, arena, STORE_USERS, &user_type, key, out);
 	case FSM_DOMAIN_REMOTES: return render_public(txn, arena, STORE_REMOTES, &remote_type, key, out);
+	case FSM_DOMAIN_SETTINGS: return render_setting(txn, key, out);
 	default: return ERR_NOTFOUND;
 	}
 }

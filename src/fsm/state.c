@@ -83,6 +83,8 @@ int fsm_state_load(struct store_txn *txn, struct fsm_state *out)
 		rc = get_list(txn, KEY_DIGEST, s.digest, STORE_DB_COUNT);
 	if (rc == 0)
 		rc = get_list(txn, KEY_DOMAIN, s.domain, FSM_DOMAIN_COUNT);
+	if (rc == 0)
+		rc = settings_load(txn, s.settings);
 	if (rc)
 		return rc;
 	s.max_entry_type = max_type > UINT32_MAX ? UINT32_MAX : (uint32_t)max_type;

@@ -54,6 +54,7 @@ static fsm_command_fn *const commands[COMMAND_MAX + 1] = {
 	[CMD_MOVE_COMPLETE_IF] = fsm_move_complete_if,
 	[CMD_MOVE_ABORT_IF] = fsm_move_abort_if,
 	[CMD_PARTITION_PIN] = fsm_partition_pin,
+	[CMD_SETTING] = fsm_setting_set,
 };
 
 fsm_command_fn *fsm_command_of(unsigned type)

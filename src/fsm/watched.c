@@ -194,6 +194,7 @@ int fsm_watched_next(struct store_txn *txn, enum fsm_domain domain, struct str p
 	case FSM_DOMAIN_MEMBERS: return next_plain(txn, STORE_MEMBERS, prefix, key);
 	case FSM_DOMAIN_USERS: return next_plain(txn, STORE_USERS, prefix, key);
 	case FSM_DOMAIN_REMOTES: return next_plain(txn, STORE_REMOTES, prefix, key);
+	case FSM_DOMAIN_SETTINGS: return next_plain(txn, STORE_X_SETTINGS, prefix, key);
 	case FSM_DOMAIN_SERVERS: return next_server(txn, prefix, key);
 	default: return ERR_NOTFOUND;
 	}

@@ -73,6 +73,8 @@ const struct http_route http_routes[] = {
 	{ HTTP_VERB_POST, "/v1/cluster/leader", SVC_LEADER_TRANSFER, SVC_GRANT_ADMIN, HTTP_WRITE, "dry_run", NULL },
 	{ HTTP_VERB_POST, "/v1/cluster/snapshot", SVC_SNAPSHOT, SVC_GRANT_ADMIN, HTTP_PLAIN, "", NULL },
 	{ HTTP_VERB_GET, "/v1/log", SVC_LOG, SVC_GRANT_ADMIN, HTTP_READ, "topic since limit", http_read_log },
+	{ HTTP_VERB_GET, "/v1/settings", SVC_SETTINGS_GET, SVC_GRANT_OBSERVE, HTTP_LEADER, "", NULL },
+	{ HTTP_VERB_PATCH, "/v1/settings", SVC_SETTINGS_SET, SVC_GRANT_ADMIN, HTTP_WRITE, "", NULL },
 	{ HTTP_VERB_GET, "/v1/watch", SVC_WATCH, SVC_GRANT_OBSERVE, HTTP_PLAIN,
 	  "since initial domains prefix member cluster", http_read_watch },
 	{ HTTP_VERB_GET, "/v1/users", SVC_USER_LIST, SVC_GRANT_ADMIN, HTTP_READ, "", NULL },

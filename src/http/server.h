@@ -33,9 +33,8 @@ struct http_options {
 	const char *data_dir; /* for the disk's figures in /v1/status */
 	const char *build;
 	uint32_t max_entry_type;
-	uint32_t min_voters;                                /* no removal takes the voters below this */
-	uint32_t member_heartbeat_ms, member_dead_after_ms; /* what a broker is told */
-	bool auth;                                          /* clients must say who they are */
+	const int64_t *flags;       /* settings as this server was started; borrowed for the call; NULL: the defaults */
+	bool auth;                  /* clients must say who they are */
 	const char *admin_password; /* of the root user, if this node makes it; NULL: a random one, logged once */
 	const uint8_t *secret;      /* cluster secret for forward links; NULL = none */
 	size_t secret_len;

@@ -157,6 +157,16 @@ static const struct field server_set_fields[] = {
 };
 const struct record_type server_set_type = RECORD_TYPE("server", server_set, server_set_fields);
 
+static const struct field settings_patch_fields[] = {
+	FIELD(OPT_I64, settings_patch, max_moves, "max_moves", FIELD_NULLABLE),
+	FIELD(OPT_I64, settings_patch, dead_after_s, "dead_after_s", FIELD_NULLABLE),
+	FIELD(OPT_I64, settings_patch, failover_after_s, "failover_after_s", FIELD_NULLABLE),
+	FIELD(OPT_I64, settings_patch, member_heartbeat_ms, "member_heartbeat_ms", FIELD_NULLABLE),
+	FIELD(OPT_I64, settings_patch, min_voters, "min_voters", FIELD_NULLABLE),
+	FIELD(OPT_I64, settings_patch, replica_lag, "replica_lag", FIELD_NULLABLE),
+};
+const struct record_type settings_patch_type = RECORD_TYPE("settings", settings_patch, settings_patch_fields);
+
 static const struct field leader_transfer_fields[] = {
 	FIELD(STR, leader_transfer, to, "to", OPTIONAL),
 };

@@ -409,6 +409,12 @@ static const struct field partition_pin_fields[] = {
 };
 const struct record_type cmd_partition_pin_type = RECORD_TYPE("partition pin", cmd_partition_pin, partition_pin_fields);
 
+static const struct field setting_fields[] = {
+	FIELD(STR, cmd_setting, name, "name", 0),
+	FIELD(OPT_I64, cmd_setting, value, "value", OMIT),
+};
+const struct record_type cmd_setting_type = RECORD_TYPE("setting", cmd_setting, setting_fields);
+
 /* ---- entry types ---- */
 
 #define COMMAND_SIZE(name, number, text, tag, type)                                                                    \

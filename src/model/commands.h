@@ -68,6 +68,7 @@
 	X(MOVE_COMPLETE_IF, 73, "compare-and-set move completion", cmd_move_complete_if, cmd_move_complete_if_type)    \
 	X(MOVE_ABORT_IF, 74, "compare-and-set move abort", cmd_move_abort_if, cmd_move_abort_if_type)                  \
 	X(PARTITION_PIN, 75, "partition pin", cmd_partition_pin, cmd_partition_pin_type)                               \
+	X(SETTING, 76, "setting", cmd_setting, cmd_setting_type)                                                       \
 	X(TOPIC_REPLICAS, 80, "set replication", cmd_topic_replicas, cmd_topic_replicas_type)                          \
 	X(REPLICAS_PLACE, 81, "place replicas", cmd_replicas_place, cmd_replicas_place_type)                           \
 	X(LEADER_CHANGE, 82, "leader change", cmd_leader_change, cmd_leader_change_type)                               \
@@ -459,7 +460,13 @@ struct cmd_partition_pin {
 };
 
 extern const struct record_type cmd_move_set_if_type, cmd_move_complete_if_type, cmd_move_abort_if_type;
-extern const struct record_type cmd_partition_pin_type;
+/* 76: a setting of the cluster; without a value it is as the servers' flags have it */
+struct cmd_setting {
+	struct str name;
+	struct opt_i64 value;
+};
+
+extern const struct record_type cmd_partition_pin_type, cmd_setting_type;
 extern const struct record_type cmd_topic_labels_type, cmd_member_cordon_type;
 extern const struct record_type cmd_topic_replicas_type, cmd_replicas_place_type, cmd_leader_change_type;
 extern const struct record_type cmd_in_sync_change_type, cmd_replicas_change_type;

@@ -346,6 +346,11 @@ struct server_set {
 	struct opt_bool voter;   /* default true */
 };
 
+/* Those named change; null removes. */
+struct settings_patch {
+	struct opt_i64 max_moves, dead_after_s, failover_after_s, member_heartbeat_ms, min_voters, replica_lag;
+};
+
 struct leader_transfer {
 	struct str to; /* absent: any */
 };
@@ -354,6 +359,7 @@ extern const struct record_type topic_create_type, topic_alter_type, child_attac
 extern const struct record_type child_resume_type, child_skip_type, user_create_type, user_grants_type;
 extern const struct record_type user_password_type, remote_create_type, remote_patch_type, member_register_type;
 extern const struct record_type move_progress_type;
+extern const struct record_type settings_patch_type;
 extern const struct record_type move_set_type, move_complete_type, leader_transfer_type;
 extern const struct record_type server_set_type, member_patch_type, member_leave_type, member_lost_type;
 

@@ -19,6 +19,7 @@ static const char *const names[SVC_OP_END] = {
 	[SVC_SERVER_SET] = "server.set",
 	[SVC_SERVER_REMOVE] = "server.remove",
 	[SVC_LEADER_TRANSFER] = "leader.transfer",
+	[SVC_SETTINGS_SET] = "settings.set",
 	[SVC_MOVE_SET] = "move.set",
 	[SVC_MOVE_COMPLETE] = "move.complete",
 	[SVC_MOVE_ABORT] = "move.abort",

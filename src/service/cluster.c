@@ -14,6 +14,7 @@
 #include "model/records.h"
 #include "model/rules.h"
 #include "net/addr.h"
+#include "service/settings.h"
 #include "service/write.h"
 
 #define APPLY_WAIT_MS 3000 /* then the answer says X-Veena-Applied: no */
@@ -432,7 +433,7 @@ static bool parse(struct svc_task *t, struct svc_answer *a)
 		return parse_transfer(t, a);
 	t->change = node_change_new();
 	t->change->dry_run = t->rq.dry_run;
-	t->change->min_voters = t->svc->shared->min_voters;
+	t->change->min_voters = (uint32_t)svc_setting(t->svc->shared, FSM_SETTING_MIN_VOTERS);
 	return t->rq.op == SVC_SERVER_SET ? parse_server_set(t, a) : parse_server_remove(t, a);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/rand.h"
+#include "service/settings.h"
 #include "service/write.h"
 
 /* ---- what they share ---- */
@@ -158,8 +159,8 @@ static void register_answer(struct svc_task *t, raft_index index, struct svc_ans
 	json_field_cstr(&w, "session", t->write->id);
 	hex64(hex, svc_node_status(t->svc, NULL)->cluster_id);
 	json_field_cstr(&w, "cluster_id", hex);
-	json_field_u64(&w, "heartbeat_ms", sh->member_heartbeat_ms);
-	json_field_u64(&w, "dead_after_ms", sh->member_dead_after_ms);
+	json_field_u64(&w, "heartbeat_ms", (uint64_t)svc_setting(sh, FSM_SETTING_MEMBER_HEARTBEAT_MS));
+	json_field_u64(&w, "dead_after_ms", (uint64_t)svc_setting(sh, FSM_SETTING_DEAD_AFTER_S) * 1000);
 	json_field_u64(&w, "index", index);
 	json_end_object(&w);
 	svc_answer_json(a, 201);

@@ -9,6 +9,7 @@
 #include "model/records.h"
 #include "model/rules.h"
 #include "service/service_internal.h"
+#include "service/settings.h"
 
 /* Does the tags object hold this pair? Tags are flat strings. */
 static bool has_tag(struct str tags, struct str key, struct str value, struct arena *arena)
@@ -73,7 +74,7 @@ static PRINTF_LIKE(3, 4) void add_fault(struct fault_list *l, const char *code, 
 static void find_voter_faults(struct svc *s, struct str id, struct fault_list *l)
 {
 	const struct node_status *st = svc_node_status(s, NULL);
-	uint32_t left = 0, healthy = 0, min = s->shared->min_voters;
+	uint32_t left = 0, healthy = 0, min = (uint32_t)svc_setting(s->shared, FSM_SETTING_MIN_VOTERS);
 	bool votes = false;
 
 	for (uint32_t i = 0; i < st->conf.count; i++) {

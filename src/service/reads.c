@@ -26,6 +26,7 @@ static const struct {
 	[SVC_MEMBER_LIST] = { svc_member_list, true },
 	[SVC_MEMBER_GET] = { svc_member_get, true },
 	[SVC_SERVER_LIST] = { svc_server_list, true },
+	[SVC_SETTINGS_GET] = { svc_settings_get, true },
 	[SVC_WATCH] = { svc_watch_get, true },
 	[SVC_USER_LIST] = { svc_user_list, true },
 	[SVC_USER_GET] = { svc_user_get, true },

@@ -18,9 +18,8 @@ struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
 	sh->data_dir = o->data_dir;
 	sh->build = o->build ? o->build : "unknown";
 	sh->max_entry_type = o->max_entry_type;
-	sh->min_voters = o->min_voters;
-	sh->member_heartbeat_ms = o->member_heartbeat_ms;
-	sh->member_dead_after_ms = o->member_dead_after_ms;
+	for (int i = 0; i < FSM_SETTING_COUNT; i++)
+		sh->flags[i] = o->flags ? o->flags[i] : fsm_settings[i].value;
 	sh->started_ms = clock_mono_ms();
 	sh->admin_password = o->admin_password;
 	sh->progress = svc_progress_new();
@@ -222,6 +221,7 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_CHILD_ATTACH:
 	case SVC_CHILD_DETACH:
 	case SVC_SCHEMA_PUT:
+	case SVC_SETTINGS_SET:
 	case SVC_MOVE_SET:
 	case SVC_MOVE_PROGRESS:
 	case SVC_MOVE_COMPLETE:

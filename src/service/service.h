@@ -64,6 +64,8 @@ enum svc_op {
 	SVC_SNAPSHOT,
 	SVC_LOG,
 	SVC_WATCH,
+	SVC_SETTINGS_GET,
+	SVC_SETTINGS_SET,
 	SVC_STATUS,
 	SVC_BARRIER,
 	SVC_HEALTHZ,
@@ -168,13 +170,13 @@ typedef void (*svc_done)(void *arg, struct svc_answer *a);
 
 struct svc_shared_options {
 	struct node *node;
-	const char *data_dir;                               /* for the disk's figures; borrowed */
-	const char *build;                                  /* borrowed */
-	uint32_t max_entry_type;                            /* newest entry type this node claims */
-	uint32_t min_voters;                                /* no removal or demotion takes the voters below this */
-	uint32_t member_heartbeat_ms, member_dead_after_ms; /* what a broker is told */
-	bool auth;                                          /* clients must say who they are */
-	struct pool *pool;                                  /* auth: bcrypt; borrowed */
+	const char *data_dir;       /* for the disk's figures; borrowed */
+	const char *build;          /* borrowed */
+	uint32_t max_entry_type;    /* newest entry type this node claims */
+	const int64_t *flags;       /* of enum fsm_setting, as this server was started; NULL: the defaults; borrowed for
+	                             * the call */
+	bool auth;                  /* clients must say who they are */
+	struct pool *pool;          /* auth: bcrypt; borrowed */
 	const char *admin_password; /* auth: of the root user, should this node make it; NULL: a random one. Borrowed */
 };
 struct svc_shared *svc_shared_new(const struct svc_shared_options *o);

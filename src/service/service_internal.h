@@ -20,6 +20,7 @@
 #include "fsm/fsm.h"
 #include "fsm/members.h"
 #include "fsm/reader.h"
+#include "fsm/settings.h"
 #include "fsm/topics.h"
 #include "model/json.h"
 #include "service/bcrypt.h"
@@ -38,8 +39,7 @@ struct svc_shared {
 	struct fsm *fsm;
 	const char *data_dir, *build;
 	uint32_t max_entry_type;
-	uint32_t min_voters;
-	uint32_t member_heartbeat_ms, member_dead_after_ms;
+	int64_t flags[FSM_SETTING_COUNT];
 	uint64_t started_ms;
 	struct svc_names names;
 	struct svc *threads[SVC_THREADS_MAX]; /* filled before the threads start */
@@ -200,6 +200,7 @@ int svc_member_get(struct svc *s, struct store_txn *txn, const struct svc_reques
 int svc_server_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_watch_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_settings_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_user_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_user_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);

@@ -704,6 +704,7 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	case SVC_MEMBER_LOST: return &svc_member_lost_kind;
 	case SVC_MEMBER_DECOMMISSION: return &svc_member_decommission_kind;
 	case SVC_MEMBER_RECOMMISSION: return &svc_member_recommission_kind;
+	case SVC_SETTINGS_SET: return &svc_settings_kind;
 	case SVC_USER_CREATE: return &svc_user_create_kind;
 	case SVC_USER_DELETE: return &svc_user_delete_kind;
 	case SVC_USER_GRANTS: return &svc_user_grants_kind;

@@ -57,6 +57,7 @@ struct svc_write_kind {
 };
 
 extern const struct svc_write_kind svc_topic_create_kind, svc_topic_alter_kind, svc_topic_delete_kind;
+extern const struct svc_write_kind svc_settings_kind;
 extern const struct svc_write_kind svc_user_create_kind, svc_user_delete_kind, svc_user_grants_kind;
 extern const struct svc_write_kind svc_user_password_kind, svc_user_seed_kind;
 extern const struct svc_write_kind svc_move_set_kind, svc_move_progress_kind, svc_move_complete_kind;
@@ -113,6 +114,7 @@ struct svc_write {
 		struct move_set move;
 		struct move_progress progress;
 		struct move_complete complete;
+		struct settings_patch settings;
 		struct user_create user_create;
 		struct user_grants user_grants;
 		struct user_password user_password;

@@ -43,7 +43,8 @@
 	X(X_UNPLACED, "x_unplaced")                                                                                    \
 	X(X_ORPHAN, "x_orphan")                                                                                        \
 	X(X_LABELS, "x_labels")                                                                                        \
-	X(X_REPLICAS, "x_replicas")
+	X(X_REPLICAS, "x_replicas")                                                                                    \
+	X(X_SETTINGS, "x_settings")
 
 enum store_db {
 #define STORE_DB_ENUM(id, name) STORE_##id,

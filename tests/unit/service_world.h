@@ -679,7 +679,6 @@ static UNUSED void world_begin(const struct svc_shared_options *wanted)
 	o.data_dir = world.dir;
 	o.build = "test";
 	o.max_entry_type = COMMAND_MAX;
-	o.min_voters = 3;
 	o.pool = world.pool;
 	world.shared = svc_shared_new(&o);
 	for (int i = 0; i < 2; i++) {

@@ -84,6 +84,7 @@ static const struct {
 	{ 73, "compare-and-set move completion", "topic partition expect_id? move_id expected_owner target" },
 	{ 74, "compare-and-set move abort", "topic partition expect_id? move_id" },
 	{ 75, "partition pin", "topic partition expect_id? pinned" },
+	{ 76, "setting", "name value?" },
 	{ 80, "set replication", "topic expect_id? replicas? unclean? replica_lag?" },
 	{ 81, "place replicas", "topic expect_id? partition replicas" },
 	{ 82, "leader change", "topic expect_id? partition expect_epoch leader? unclean? reason?" },

@@ -200,7 +200,10 @@ int config_load(struct config *c, int argc, char *const *argv, char *const *env,
 void config_fini(struct config *c)
 {
 	explicit_bzero(c->secret, sizeof(c->secret));
+	explicit_bzero(c->secret_previous, sizeof(c->secret_previous));
 	explicit_bzero(c->admin_password, sizeof(c->admin_password));
+	net_tls_free(c->tls);
+	net_tls_free(c->cluster_tls);
 	arena_fini(&c->arena);
 }
 

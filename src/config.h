@@ -18,6 +18,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "model/rules.h"
+#include "net/peers.h"
+#include "net/tls.h"
 #include "node/node.h"
 
 #define CONFIG_SECRET_MIN 16   /* bytes of a cluster secret */
@@ -44,7 +46,10 @@ struct config {
 	const char *id, *data, *http, *cluster;         /* never NULL after config_load */
 	const char *advertise_http, *advertise_cluster; /* never NULL after config_load: what others are told */
 	struct config_list peer_texts, initial_members, join, tags;
-	const char *cluster_secret_file; /* NULL = none */
+	const char *cluster_secret_file;          /* NULL = none */
+	const char *cluster_secret_previous_file; /* likewise, as are the files below */
+	const char *tls_cert, *tls_key;
+	const char *cluster_tls_cert, *cluster_tls_key, *cluster_tls_ca;
 	const char *admin_password_file; /* NULL = none */
 	const char *policy_dir;          /* NULL = none */
 	uint64_t sync;                   /* index into "log", "fsm" */
@@ -60,7 +65,10 @@ struct config {
 	size_t peer_count;
 	const char *tags_json; /* an object */
 	uint8_t secret[CONFIG_SECRET_MAX];
-	size_t secret_len;                     /* 0 = none */
+	size_t secret_len; /* 0 = none */
+	uint8_t secret_previous[CONFIG_SECRET_MAX];
+	size_t secret_previous_len;            /* likewise */
+	struct net_tls *tls, *cluster_tls;     /* NULL = plain */
 	char admin_password[PASSWORD_MAX + 2]; /* "" = none; room for the line end of its file */
 };
 
@@ -77,6 +85,9 @@ void config_print_help(FILE *out);
 MUST_CHECK int config_check(struct config *c, struct err *e);
 /* Was this field set by file, environment or flag? `name` is the flag's, without dashes. */
 bool config_is_set(const struct config *c, const char *name);
+
+struct net_secrets config_secrets(const struct config *c); /* borrowed from `c` */
+bool config_is_exposed(const char *addr);                  /* not loopback; of an address that was checked */
 
 /* Reads a small file whole. ERR_IO, ERR_TOO_LARGE (more than `max` bytes) with the path. */
 MUST_CHECK int config_read_file(const char *path, void *out, size_t max, size_t *len, struct err *e);

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "base/mem.h"
 #include "model/json.h"
 #include "model/rules.h"
 #include "net/addr.h"
@@ -177,37 +178,109 @@ static int check_exposure(const struct config *c, struct err *e)
 		    "--%s %s with --auth off: whoever reaches it may change everything; bind 127.0.0.1, or add "
 		    "--allow-insecure if only friends reach it",
 		    open, strcmp(open, "http") == 0 ? c->http : c->cluster);
-	/* There is no TLS between nodes in this build, so company beyond loopback is open to listeners. */
-	if (has_company(c) && (remote_peer(c) || !is_loopback(c->cluster)) && !c->allow_insecure)
+	/* Without TLS company beyond loopback is open to listeners. */
+	if (!c->cluster_tls && has_company(c) && (remote_peer(c) || !is_loopback(c->cluster)) && !c->allow_insecure)
 		return err_set(e, ERR_INVALID,
-		               "--cluster %s: several nodes without TLS between them; keep them on loopback, or add "
+		               "--cluster %s: several nodes without TLS between them; give --cluster-tls-cert, "
+		               "--cluster-tls-key and --cluster-tls-ca, keep them on loopback, or add "
 		               "--allow-insecure if only friends reach that network",
 		               c->cluster);
 	return 0;
 }
 
-static int read_secret(struct config *c, struct err *e)
+/* One file of a secret, without its line end. `flag` names it. */
+static int read_secret_file(const char *flag, const char *path, uint8_t out[CONFIG_SECRET_MAX], size_t *out_len,
+                            struct err *e)
 {
+	struct err why;
+	size_t len;
+	if (config_read_file(path, out, CONFIG_SECRET_MAX, &len, &why))
+		return err_set(e, ERR_INVALID, "--%s: %s", flag, why.msg);
+	if (len > 0 && out[len - 1] == '\n') /* as echo and editors leave it */
+		len--;
+	if (len < CONFIG_SECRET_MIN)
+		return err_set(e, ERR_INVALID, "--%s: %s holds %zu bytes; a secret has %d to %d", flag, path, len,
+		               CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
+	*out_len = len;
+	return 0;
+}
+
+static int read_secrets(struct config *c, struct err *e)
+{
+	if (c->cluster_secret_previous_file && !c->cluster_secret_file)
+		return err_set(e, ERR_INVALID,
+		               "--cluster-secret-previous-file is for a rotation: give the new secret by "
+		               "--cluster-secret-file");
 	if (!c->cluster_secret_file) {
-		/* Who may speak to the cluster port may do everything, so with auth on it is guarded as the other is.
-		 */
+		/* Who may speak to the cluster port may do everything, so with auth on it is guarded as the other is;
+		 * by certificates, if not by a secret. */
 		const bool is_guarded = c->auth && !is_loopback(c->cluster);
-		if (is_guarded || (has_company(c) && (c->auth || remote_peer(c) || !is_loopback(c->cluster))))
+		if (!c->cluster_tls &&
+		    (is_guarded || (has_company(c) && (c->auth || remote_peer(c) || !is_loopback(c->cluster)))))
 			return err_set(e, ERR_INVALID,
 			               "--cluster-secret-file is missing: nodes beyond loopback prove to each "
 			               "other that they belong together; give all of them the same file");
 		return 0;
 	}
+	int rc = read_secret_file("cluster-secret-file", c->cluster_secret_file, c->secret, &c->secret_len, e);
+	if (!rc && c->cluster_secret_previous_file)
+		rc = read_secret_file("cluster-secret-previous-file", c->cluster_secret_previous_file,
+		                      c->secret_previous, &c->secret_previous_len, e);
+	return rc;
+}
+
+struct net_secrets config_secrets(const struct config *c)
+{
+	return (struct net_secrets){
+		.current = c->secret_len ? c->secret : NULL,
+		.current_len = c->secret_len,
+		.previous = c->secret_previous_len ? c->secret_previous : NULL,
+		.previous_len = c->secret_previous_len,
+	};
+}
+
+bool config_is_exposed(const char *addr)
+{
+	return !is_loopback(addr);
+}
+
+/* ---- certificates ---- */
+
+/* A half-given set would serve in plain what was meant to be guarded. */
+static int check_together(const char *const flags[], const char *const files[], size_t count, struct err *e)
+{
+	const char *given = NULL, *missing = NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (files[i])
+			given = flags[i];
+		else if (!missing)
+			missing = flags[i];
+	}
+	if (!given || !missing)
+		return 0;
+	return err_set(e, ERR_INVALID, "--%s is missing: --%s was given, and they go together", missing, given);
+}
+
+static int load_certificates(struct config *c, struct err *e)
+{
+	static const char *const own[] = { "tls-cert", "tls-key" };
+	static const char *const cluster[] = { "cluster-tls-cert", "cluster-tls-key", "cluster-tls-ca" };
+	const char *const own_files[] = { c->tls_cert, c->tls_key };
+	const char *const cluster_files[] = { c->cluster_tls_cert, c->cluster_tls_key, c->cluster_tls_ca };
 	struct err why;
-	size_t len;
-	if (config_read_file(c->cluster_secret_file, c->secret, sizeof(c->secret), &len, &why))
-		return err_set(e, ERR_INVALID, "--cluster-secret-file: %s", why.msg);
-	if (len > 0 && c->secret[len - 1] == '\n') /* as echo and editors leave it */
-		len--;
-	if (len < CONFIG_SECRET_MIN)
-		return err_set(e, ERR_INVALID, "--cluster-secret-file: %s holds %zu bytes; a secret has %d to %d",
-		               c->cluster_secret_file, len, CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
-	c->secret_len = len;
+	int rc = check_together(own, own_files, ARRAY_LEN(own), e);
+	if (!rc)
+		rc = check_together(cluster, cluster_files, ARRAY_LEN(cluster), e);
+	if (rc)
+		return rc;
+	const struct net_tls_files http = { .cert = c->tls_cert, .key = c->tls_key };
+	if (c->tls_cert && net_tls_new(&http, &c->tls, &why))
+		return err_set(e, ERR_INVALID, "--tls-cert, --tls-key: %s", why.msg);
+	const struct net_tls_files links = { .cert = c->cluster_tls_cert,
+		                             .key = c->cluster_tls_key,
+		                             .ca = c->cluster_tls_ca };
+	if (c->cluster_tls_cert && net_tls_new(&links, &c->cluster_tls, &why))
+		return err_set(e, ERR_INVALID, "--cluster-tls-cert, -key, -ca: %s", why.msg);
 	return 0;
 }
 
@@ -367,9 +440,11 @@ int config_check(struct config *c, struct err *e)
 	if (!rc)
 		rc = check_members(c, e);
 	if (!rc)
+		rc = load_certificates(c, e);
+	if (!rc)
 		rc = check_exposure(c, e);
 	if (!rc)
-		rc = read_secret(c, e);
+		rc = read_secrets(c, e);
 	if (!rc)
 		rc = read_admin_password(c, e);
 	if (!rc)

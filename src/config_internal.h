@@ -26,7 +26,6 @@ struct setting {
 	const char *const *words; /* NULL at the end */
 	const char *value;        /* for --help */
 	const char *help;
-	const char *later; /* what this build lacks for it; NULL = nothing */
 	bool flag_only;
 };
 

@@ -15,7 +15,6 @@ static const char *const level_words[] = { "error", "warn", "info", "debug", NUL
 static const char *const format_words[] = { "text", "json", NULL };
 
 #define AT(field) .offset = offsetof(struct config, field)
-#define NO_TLS "TLS; terminate it in front, or keep the address private"
 
 static const struct setting settings[] = {
 	{ "dev", KIND_SWITCH, AT(dev),
@@ -44,15 +43,18 @@ static const struct setting settings[] = {
 	  .help = "password of the user admin, whom the first leader makes; without it one is made and logged once" },
 	{ "cluster-secret-file", KIND_PATH, AT(cluster_secret_file), .value = "FILE",
 	  .help = "what the nodes prove to each other that they belong together" },
-	{ "cluster-secret-previous-file", KIND_PATH, .value = "FILE", .help = "opens what was sealed before a rotation",
-	  .later = "sealed values" },
+	{ "cluster-secret-previous-file", KIND_PATH, AT(cluster_secret_previous_file), .value = "FILE",
+	  .help = "the secret before a rotation: nodes that still use it are let in, what it sealed is opened" },
 	{ "allow-insecure", KIND_SWITCH, AT(allow_insecure),
 	  .help = "start although anyone in reach of an address could change everything" },
-	{ "tls-cert", KIND_PATH, .value = "FILE", .help = "certificate for clients", .later = NO_TLS },
-	{ "tls-key", KIND_PATH, .value = "FILE", .help = "its key", .later = NO_TLS },
-	{ "cluster-tls-cert", KIND_PATH, .value = "FILE", .help = "certificate between nodes", .later = NO_TLS },
-	{ "cluster-tls-key", KIND_PATH, .value = "FILE", .help = "its key", .later = NO_TLS },
-	{ "cluster-tls-ca", KIND_PATH, .value = "FILE", .help = "who signs the nodes' certificates", .later = NO_TLS },
+	{ "tls-cert", KIND_PATH, AT(tls_cert), .value = "FILE",
+	  .help = "serve HTTPS by this certificate (PEM, with its chain); read again at SIGHUP" },
+	{ "tls-key", KIND_PATH, AT(tls_key), .value = "FILE", .help = "its key" },
+	{ "cluster-tls-cert", KIND_PATH, AT(cluster_tls_cert), .value = "FILE",
+	  .help = "TLS between nodes: this one's certificate, which names its id or its address" },
+	{ "cluster-tls-key", KIND_PATH, AT(cluster_tls_key), .value = "FILE", .help = "its key" },
+	{ "cluster-tls-ca", KIND_PATH, AT(cluster_tls_ca), .value = "FILE",
+	  .help = "who signs the nodes' certificates, and nobody else's" },
 	{ "policy-dir", KIND_PATH, AT(policy_dir), .value = "DIR", .help = "policies here replace the shipped ones" },
 	{ "max-entry-type", KIND_NUMBER, AT(max_entry_type), 1, COMMAND_MAX, .value = "N",
 	  .help = "behave as a release that knows entry types up to N" },
@@ -276,8 +278,6 @@ static int set_text(struct config *c, const struct config_value *v, struct err *
 
 int config_assign(struct config *c, const struct config_value *v, struct err *e)
 {
-	if (v->s->later)
-		return err_set(e, ERR_INVALID, "%s: this build does not have %s; leave it out", v->name, v->s->later);
 	int rc = 0;
 	switch (v->s->kind) {
 	case KIND_SWITCH:
@@ -332,7 +332,7 @@ void config_print(const struct config *c, FILE *out)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
 		const struct setting *s = &settings[i];
-		if (s->later || s->flag_only)
+		if (s->flag_only)
 			continue;
 		(void)fprintf(out, "%-20s ", s->name);
 		print_value(c, s, out);
@@ -350,8 +350,6 @@ void config_print_help(FILE *out)
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
 		const struct setting *s = &settings[i];
 		char flag[64], allowed[256] = "";
-		if (s->later)
-			continue;
 		if (s->kind == KIND_NUMBER)
 			config_describe(s, allowed, sizeof(allowed));
 		(void)snprintf(flag, sizeof(flag), "--%s %s", s->name, s->value ? s->value : "");

@@ -134,9 +134,9 @@ static int open_node(struct daemon *d, struct err *e)
 	return node_open(&o, &d->node, e);
 }
 
-static void on_forward(void *arg, const struct net_hello *from, int fd)
+static void on_forward(void *arg, const struct net_hello *from, struct net_stream stream)
 {
-	http_server_give_link(arg, from, fd);
+	http_server_give_link(arg, from, stream);
 }
 
 static int open_http(struct daemon *d, struct err *e)
@@ -161,8 +161,9 @@ static int open_http(struct daemon *d, struct err *e)
 		.flags = flags,
 		.auth = c->auth,
 		.admin_password = c->admin_password[0] ? c->admin_password : NULL,
-		.secret = c->secret_len ? c->secret : NULL,
-		.secret_len = c->secret_len,
+		.secrets = config_secrets(c),
+		.link_tls = c->cluster_tls,
+		.tls = c->tls,
 		.thread_count = c->http_threads,
 	};
 	return http_server_new(&o, &d->http, e);
@@ -188,8 +189,8 @@ static void open_net(struct daemon *d)
 		.loop = d->loop,
 		.pool = d->pool,
 		.listen_fd = d->cluster_fd,
-		.secret = d->config.secret_len ? d->config.secret : NULL,
-		.secret_len = d->config.secret_len,
+		.secrets = config_secrets(&d->config),
+		.tls = d->config.cluster_tls,
 		.hooks = node_net_hooks(d->node),
 	};
 	o.hooks.on_forward = on_forward;
@@ -198,6 +199,22 @@ static void open_net(struct daemon *d)
 	d->net = net_peers_new(&o);
 	d->cluster_fd = -1; /* taken */
 	node_attach_net(d->node, d->net);
+}
+
+/* What works and will surprise later. */
+static void tell_trust(const struct config *c)
+{
+	struct net_addr own;
+	if (c->auth && !c->tls && config_is_exposed(c->http))
+		log_warn("start.plain",
+		         "http=%s note=\"passwords cross the network unencrypted; give --tls-cert and "
+		         "--tls-key, or put TLS in front\"",
+		         c->http);
+	if (c->cluster_tls && net_addr_parse(c->advertise_cluster, &own, NULL) == 0 &&
+	    !net_tls_names_self(c->cluster_tls, c->id, own.host))
+		log_warn("start.certificate",
+		         "file=%s note=\"it names neither %s nor %s, and other nodes will refuse it\"",
+		         c->cluster_tls_cert, c->id, own.host);
 }
 
 static enum exit_status start(struct daemon *d)
@@ -262,6 +279,7 @@ static enum exit_status start(struct daemon *d)
 		return refuse(EXIT_FAILED, &e);
 	log_info("start.running", "build=%s http=%s cluster=%s data=%s", embedded_version, c->http, c->cluster,
 	         c->data);
+	tell_trust(c);
 	return EXIT_OK;
 }
 
@@ -286,6 +304,18 @@ static bool has_stopped(const struct daemon *d, uint64_t *seen)
 	return s.stopped[0] != '\0';
 }
 
+/* Connections keep what they began with; what cannot be read leaves everything as it was. */
+static void reload_certificates(const char *what, struct net_tls *tls)
+{
+	struct err e;
+	if (!tls)
+		return;
+	if (net_tls_reload(tls, &e))
+		log_error("reload.certificate", "of=%s error=\"%s\" note=\"the one loaded before stays\"", what, e.msg);
+	else
+		log_info("reload.certificate", "of=%s", what);
+}
+
 /* Until somebody asks for an end, or the node cannot go on. */
 static enum exit_status run(const struct daemon *d)
 {
@@ -297,6 +327,8 @@ static enum exit_status run(const struct daemon *d)
 			log_info("reload", "signal=HUP");
 			wake_signal(control_wake(d->control, CONTROL_PASSES));
 			wake_signal(control_wake(d->control, CONTROL_REQUESTS));
+			reload_certificates("http", d->config.tls);
+			reload_certificates("cluster", d->config.cluster_tls);
 		} else if (sig) {
 			log_info("stop.begin", "signal=%s", sig == SIGTERM ? "TERM" : "INT");
 			return stopped_ms ? EXIT_STOPPED : EXIT_OK;

@@ -103,8 +103,7 @@ void http_conn_close(struct http_conn *c)
 		return;
 	http_conn_deadline_clear(c);
 	ev_io_stop(t->loop, &c->io);
-	close(c->fd);
-	c->fd = -1;
+	net_stream_close(&c->stream);
 	t->unsent -= c->watch ? 0 : http_conn_unsent(c);
 	c->out_sent = c->out.len;
 	c->state = HTTP_CONN_CLOSED;
@@ -152,13 +151,11 @@ static bool flush(struct http_conn *c)
 	struct http_thread *t = c->thread;
 
 	while (http_conn_unsent(c) > 0) {
-		ssize_t n = send(c->fd, c->out.data + c->out_sent, http_conn_unsent(c), MSG_NOSIGNAL);
+		ssize_t n = net_stream_send(&c->stream, c->out.data + c->out_sent, http_conn_unsent(c));
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		if (n == 0)
 			return true;
-		if (n <= 0) {
+		if (n < 0) {
 			http_conn_close(c);
 			return false;
 		}
@@ -179,9 +176,18 @@ static void watch(struct http_conn *c, int want)
 	if (want == (ev_is_active(&c->io) ? c->io.events & (EV_READ | EV_WRITE) : 0))
 		return;
 	ev_io_stop(c->thread->loop, &c->io);
-	ev_io_set(&c->io, c->fd, want);
+	ev_io_set(&c->io, c->stream.fd, want);
 	if (want)
 		ev_io_start(c->thread->loop, &c->io);
+}
+
+static void list_resume(struct http_conn *c)
+{
+	if (c->in_resume)
+		return;
+	c->in_resume = true;
+	c->resume_next = c->thread->resume;
+	c->thread->resume = c;
 }
 
 /* A busy connection is not read from, but most send nothing then: its watcher stays until it fires (see on_io), which
@@ -194,16 +200,9 @@ static void set_events(struct http_conn *c)
 
 	if (c->state == HTTP_CONN_LINGER || c->state == HTTP_CONN_STREAM)
 		reads = !c->peer_done;
-	watch(c, (reads ? EV_READ : 0) | (http_conn_unsent(c) > 0 ? EV_WRITE : 0));
-}
-
-static void list_resume(struct http_conn *c)
-{
-	if (c->in_resume)
-		return;
-	c->in_resume = true;
-	c->resume_next = c->thread->resume;
-	c->thread->resume = c;
+	watch(c, net_stream_waits(&c->stream, reads, http_conn_unsent(c) > 0));
+	if (reads && c->state != HTTP_CONN_BUSY && net_stream_has_more(&c->stream))
+		list_resume(c);
 }
 
 /* After anything happened: write, then wait for what comes next. */
@@ -221,7 +220,7 @@ static void settle(struct http_conn *c)
 	if (c->state == HTTP_CONN_LINGER && http_conn_unsent(c) == 0 && !c->shut) {
 		/* Closing with unread bytes would reset the connection, and the client might never see the answer. */
 		c->shut = true;
-		if (c->peer_done || shutdown(c->fd, SHUT_WR) != 0) {
+		if (c->peer_done || !net_stream_shutdown(&c->stream)) {
 			http_conn_close(c);
 			return;
 		}
@@ -323,6 +322,8 @@ void http_conn_end_stream(struct http_conn *c)
 	settle(c);
 }
 
+static void resume(struct http_conn *c);
+
 static void on_call_done(struct http_call *call, struct svc_answer *a)
 {
 	struct http_conn *c = CONTAINER_OF(call, struct http_conn, call);
@@ -346,7 +347,7 @@ static void on_call_done(struct http_call *call, struct svc_answer *a)
 	else
 		c->state = HTTP_CONN_IDLE;
 	if (!c->advancing)
-		http_conn_resume(c);
+		resume(c);
 }
 
 static void run(struct http_conn *c)
@@ -464,7 +465,7 @@ static bool step(struct http_conn *c)
 	return false;
 }
 
-void http_conn_resume(struct http_conn *c)
+static void resume(struct http_conn *c)
 {
 	c->advancing = true;
 	while (step(c))
@@ -511,12 +512,34 @@ static void on_eof(struct http_conn *c)
 static void discard_some(struct http_conn *c)
 {
 	uint8_t sink[4096];
-	ssize_t n = recv(c->fd, sink, sizeof(sink), 0);
+	ssize_t n = net_stream_recv(&c->stream, sink, sizeof(sink));
 
-	if (n == 0)
+	if (n == -ENODATA)
 		on_eof(c);
-	else if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+	else if (n < 0)
 		http_conn_close(c);
+}
+
+/* errnum: why, 0 = there is nothing for now. */
+static void read_nothing(struct http_conn *c, int errnum)
+{
+	if (errnum == EPROTO && net_stream_fall_back(&c->stream)) {
+		refuse(c, &(struct http_refusal){ 400, "bad_request", "this port speaks TLS; ask for https://" });
+		settle(c);
+		return;
+	}
+	if (errnum == ENODATA) {
+		on_eof(c);
+		return;
+	}
+	if (errnum == EPROTO) {
+		prom_count(&c->thread->stats.refused, 1);
+		http_thread_log_refused(c->thread, c->call.rq.peer, 0, net_stream_why(&c->stream));
+	}
+	if (errnum)
+		http_conn_close(c);
+	else
+		settle(c);
 }
 
 static void read_some(struct http_conn *c)
@@ -534,29 +557,18 @@ static void read_some(struct http_conn *c)
 	}
 	uint8_t *to = buf_reserve(&c->in, want);
 
-	n = recv(c->fd, to, want, 0);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-		settle(c);
-		return;
-	}
-	if (n < 0) {
-		http_conn_close(c);
-		return;
-	}
-	if (n == 0) {
-		on_eof(c);
+	n = net_stream_recv(&c->stream, to, want);
+	if (n <= 0) {
+		read_nothing(c, (int)-n);
 		return;
 	}
 	buf_advance(&c->in, (size_t)n);
 	prom_count(&c->thread->stats.bytes_in, (uint64_t)n);
-	http_conn_resume(c);
+	resume(c);
 }
 
-static void on_io(struct ev_loop *loop, ev_io *w, int revents)
+static void on_ready(struct http_conn *c, int revents)
 {
-	struct http_conn *c = w->data;
-
-	(void)loop;
 	if (revents & EV_READ && (c->state == HTTP_CONN_LINGER || c->state == HTTP_CONN_STREAM)) {
 		discard_some(c);
 		settle(c);
@@ -569,9 +581,27 @@ static void on_io(struct ev_loop *loop, ev_io *w, int revents)
 	}
 }
 
+static void on_io(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct http_conn *c = w->data;
+
+	(void)loop;
+	on_ready(c, net_stream_ready(&c->stream, revents));
+}
+
+void http_conn_go_on(struct http_conn *c)
+{
+	if (c->state == HTTP_CONN_CLOSED || c->state == HTTP_CONN_BUSY)
+		return;
+	if (c->state == HTTP_CONN_IDLE && request_have(c) > 0)
+		resume(c);
+	else if (!c->peer_done && net_stream_has_more(&c->stream))
+		on_ready(c, EV_READ);
+}
+
 /* ---- beginning and ending ---- */
 
-void http_conn_new(struct http_thread *t, int fd)
+void http_conn_new(struct http_thread *t, struct net_stream stream)
 {
 	struct http_conn *c = mem_zalloc(sizeof(*c));
 	char peer[NET_ADDR_MAX + 1];
@@ -579,10 +609,10 @@ void http_conn_new(struct http_thread *t, int fd)
 
 	/* Answers are whole writes: waiting to fill a segment only delays them. A socket that refuses this still works.
 	 */
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	net_peer_text(fd, peer);
+	(void)setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	net_peer_text(stream.fd, peer);
 	c->thread = t;
-	c->fd = fd;
+	c->stream = stream;
 	c->first = true;
 	c->call.thread = t;
 	c->call.finish = on_call_done;
@@ -592,7 +622,7 @@ void http_conn_new(struct http_thread *t, int fd)
 	}
 	snprintf(c->call.rq.peer, sizeof(c->call.rq.peer), "%.*s", (int)sizeof(c->call.rq.peer) - 1, peer);
 	snprintf(c->call.rq.origin, sizeof(c->call.rq.origin), "%s", t->server->o.node_id);
-	ev_io_init(&c->io, on_io, fd, EV_READ);
+	ev_io_init(&c->io, on_io, stream.fd, EV_READ);
 	c->io.data = c;
 	c->next = t->connections;
 	if (c->next)

@@ -24,6 +24,7 @@
 #include "http/head.h"
 #include "http/scan.h"
 #include "http/thread.h"
+#include "net/stream.h"
 
 enum http_conn_state {
 	HTTP_CONN_IDLE,
@@ -37,7 +38,7 @@ enum http_conn_state {
 
 struct http_conn {
 	struct http_thread *thread;
-	int fd;
+	struct net_stream stream;
 	ev_io io;
 	enum http_conn_state state;
 	bool first;     /* no request was begun yet: the REQUEST time runs from accept */
@@ -72,12 +73,12 @@ struct http_conn {
 	struct http_watch *watch; /* STREAM */
 };
 
-void http_conn_new(struct http_thread *t, int fd); /* takes the descriptor */
+void http_conn_new(struct http_thread *t, struct net_stream stream); /* takes it */
 /* Who gives way when connections run out: one that is leaving, one that has been sending its request for much longer
  * than a good client does, the longest idle one, or one that does not take its answer. NULL: nobody for now. */
 struct http_conn *http_conn_victim(const struct http_thread *t, uint64_t now_ms);
 void http_conn_evict(struct http_conn *c);
-void http_conn_resume(struct http_conn *c); /* it stopped at a bound earlier */
+void http_conn_go_on(struct http_conn *c);  /* it stopped at a bound earlier */
 void http_conn_expire(struct http_conn *c); /* its deadline has come */
 void http_conn_stop(struct http_conn *c);   /* the thread stops: idle ones close, others after their answer */
 void http_conn_close(struct http_conn *c);

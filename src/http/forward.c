@@ -239,8 +239,8 @@ static struct http_uplink *uplink_new(struct http_thread *t, const char *addr)
 	struct net_forward_options o = {
 		.loop = t->loop,
 		.pool = t->server->o.pool,
-		.secret = t->server->o.secret,
-		.secret_len = t->server->o.secret_len,
+		.secrets = t->server->o.secrets,
+		.tls = t->server->o.link_tls,
 		.hooks = { .arg = u, .on_up = on_up, .on_answer = on_answer, .on_down = on_down },
 	};
 

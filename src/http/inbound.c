@@ -146,7 +146,7 @@ void http_inbound_add(struct http_thread *t, const struct http_new_link *link)
 
 	in->thread = t;
 	snprintf(in->from, sizeof(in->from), "%s", link->from);
-	in->link = net_link_new(t->loop, link->fd, NET_FRAME_MAX, &hooks);
+	in->link = net_link_new(t->loop, link->stream, NET_FRAME_MAX, &hooks);
 	in->next = t->inbound;
 	t->inbound = in;
 }

@@ -1,6 +1,6 @@
 /* http/inbound.h - requests that other servers forward to this one.
  *
- * The consensus thread accepted the link and gave its descriptor away. Each frame becomes a call that runs through the
+ * The consensus thread accepted the link and gave its stream away. Each frame becomes a call that runs through the
  * routing table here; what it may not do again is be forwarded. A link that is closed loses its answers: the other side
  * then answers outcome_unknown.   Thread: its http thread.
  */
@@ -16,7 +16,7 @@ struct http_thread;
 #define HTTP_INBOUND_CALLS_MAX 4096 /* of one link; beyond it nothing more is read from it */
 
 struct http_new_link {
-	int fd;
+	struct net_stream stream;
 	char from[NET_NAME_MAX + 1]; /* name the other server gave in its hello */
 };
 

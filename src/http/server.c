@@ -200,7 +200,14 @@ static bool accept_one(struct http_thread *t)
 	t->accept_backoff_ms = 0;
 	if (victim)
 		http_conn_evict(victim);
-	http_conn_new(t, fd);
+	struct net_stream stream;
+	struct err e;
+
+	if (net_stream_open(t->server->o.tls, fd, false, &stream, &e) != 0) {
+		accept_failed(t, ENOMEM);
+		return false;
+	}
+	http_conn_new(t, stream);
 	return true;
 }
 
@@ -220,7 +227,7 @@ static void take_links(struct http_thread *t)
 
 	while (queue_take(t->links, &nl)) {
 		if (t->drained)
-			close(nl.fd);
+			net_stream_close(&nl.stream);
 		else
 			http_inbound_add(t, &nl);
 	}
@@ -236,8 +243,7 @@ static void resume_all(struct http_thread *t)
 
 		c->in_resume = false;
 		c->resume_next = NULL;
-		if (c->state == HTTP_CONN_IDLE)
-			http_conn_resume(c);
+		http_conn_go_on(c);
 		c = next;
 	}
 }
@@ -479,7 +485,7 @@ void http_thread_free(struct http_thread *t)
 	}
 	http_watch_room_fini(&t->watch);
 	while (queue_take(t->links, &nl))
-		close(nl.fd);
+		net_stream_close(&nl.stream);
 	ev_io_stop(t->loop, &t->listen_io);
 	ev_io_stop(t->loop, &t->wake_io);
 	ev_prepare_stop(t->loop, &t->prepare);
@@ -500,19 +506,19 @@ void http_thread_begin_stop(struct http_thread *t)
 	wake_signal(&t->wake);
 }
 
-void http_server_give_link(struct http_server *s, const struct net_hello *from, int fd)
+void http_server_give_link(struct http_server *s, const struct net_hello *from, struct net_stream stream)
 {
-	struct http_new_link nl = { .fd = fd };
+	struct http_new_link nl = { .stream = stream };
 	uint32_t n = atomic_fetch_add_explicit(&s->next_thread, 1, memory_order_relaxed);
 
 	snprintf(nl.from, sizeof(nl.from), "%s", from->name);
-	/* Who comes over a link is believed to have asked its client for a password: so it proves first, by the secret,
-	 * that it is a server. */
-	if (s->o.auth && !s->o.secret) {
+	/* Who comes over a link is believed to have asked its client for a password: so it proves first, by the secret
+	 * or a certificate, that it is a server. */
+	if (s->o.auth && !s->o.secrets.current && !(stream.tls && net_tls_session_is_mutual(stream.tls))) {
 		log_warn("http.inbound", "peer=%s error=\"a server that proves nothing; the link is closed\"", nl.from);
-		close(fd);
+		net_stream_close(&nl.stream);
 		return;
 	}
 	if (s->thread_count == 0 || !queue_put(s->threads[n % s->thread_count]->links, &nl))
-		close(fd);
+		net_stream_close(&nl.stream);
 }

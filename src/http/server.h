@@ -36,17 +36,18 @@ struct http_options {
 	const int64_t *flags;       /* settings as this server was started; borrowed for the call; NULL: the defaults */
 	bool auth;                  /* clients must say who they are */
 	const char *admin_password; /* of the root user, if this node makes it; NULL: a random one, logged once */
-	const uint8_t *secret;      /* cluster secret for forward links; NULL = none */
-	size_t secret_len;
-	size_t thread_count;      /* how many threads will be made */
-	size_t connections_max;   /* all threads together; 0 = http_default_connections() */
-	size_t request_bytes_max; /* memory of the requests in hand, all threads together; 0 = 64 MiB */
-	uint32_t request_ms;      /* first byte of a request until its last, default 10 000 */
-	uint32_t write_ms;        /* an answer until its last byte is taken by the client, default 30 000 */
-	uint32_t idle_ms;         /* between requests, default 60 000 */
-	uint32_t stop_ms;         /* bound on finishing answers at a stop, default 10 000 */
-	uint32_t leader_wait_ms;  /* a write without a known leader waits, default 1000 */
-	uint32_t forward_ms;      /* longest wait for a forwarded answer, default 15 000 */
+	struct net_secrets secrets; /* of forward links */
+	struct net_tls *link_tls;   /* likewise; NULL = plain */
+	struct net_tls *tls;        /* of clients; NULL = plain HTTP */
+	size_t thread_count;        /* how many threads will be made */
+	size_t connections_max;     /* all threads together; 0 = http_default_connections() */
+	size_t request_bytes_max;   /* memory of the requests in hand, all threads together; 0 = 64 MiB */
+	uint32_t request_ms;        /* first byte of a request until its last, default 10 000 */
+	uint32_t write_ms;          /* an answer until its last byte is taken by the client, default 30 000 */
+	uint32_t idle_ms;           /* between requests, default 60 000 */
+	uint32_t stop_ms;           /* bound on finishing answers at a stop, default 10 000 */
+	uint32_t leader_wait_ms;    /* a write without a known leader waits, default 1000 */
+	uint32_t forward_ms;        /* longest wait for a forwarded answer, default 15 000 */
 };
 
 size_t http_default_connections(void); /* 16384, or what the descriptor limit leaves after HTTP_RESERVED_FDS */
@@ -62,8 +63,8 @@ void http_thread_free(struct http_thread *t); /* its loop no longer runs; closes
 /* Stops accepting, finishes the answers in hand (at most stop_ms), closes, and breaks the loop. Any thread. */
 void http_thread_begin_stop(struct http_thread *t);
 
-/* Takes an accepted link of purpose "forward" (the descriptor is given away, also when no thread can take it: then it
- * is closed). Any thread; made for net_hooks.on_forward. */
-void http_server_give_link(struct http_server *s, const struct net_hello *from, int fd);
+/* Takes an accepted link of purpose "forward" (the stream is given away, also when no thread can take it: then it is
+ * closed). Any thread; made for net_hooks.on_forward. */
+void http_server_give_link(struct http_server *s, const struct net_hello *from, struct net_stream stream);
 
 #endif /* HTTP_SERVER_H */

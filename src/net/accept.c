@@ -116,10 +116,10 @@ static void finish_hello(struct incoming *in)
 	 * descriptor goes over with no bytes left here; if not so, the other side breaks the rules and is dropped. */
 	const struct net_hello from = in->exchange.peer;
 	(void)net_link_flush(in->link);
-	const int fd = net_link_release(in->link);
+	const struct net_stream stream = net_link_release(in->link);
 	mem_free(in);
-	if (fd >= 0)
-		a->hooks.on_forward(a->hooks.arg, &from, fd);
+	if (stream.fd >= 0)
+		a->hooks.on_forward(a->hooks.arg, &from, stream);
 }
 
 static void on_link_frame(void *arg, uint16_t type, struct slab *slab, const uint8_t *body, size_t len)
@@ -179,14 +179,22 @@ static void make_room(struct net_acceptor *a)
 
 void net_acceptor_add(struct net_acceptor *a, int fd)
 {
+	struct net_stream stream;
+	struct err e;
+	if (net_stream_open(a->id.tls, fd, false, &stream, &e)) {
+		if (log_allow(&a->rest_limit, 60000))
+			log_error("peer.accept_failed", "error=\"%s\"", e.msg);
+		return;
+	}
 	make_room(a);
 	struct incoming *in = mem_zalloc(sizeof(*in));
 	in->a = a;
 	net_peer_text(fd, in->from);
 	const struct net_link_hooks hooks = { .arg = in, .on_frame = on_link_frame, .on_close = on_link_close };
-	in->link = net_link_new(a->loop, fd, NET_HELLO_FRAME_MAX, &hooks);
+	in->link = net_link_new(a->loop, stream, NET_HELLO_FRAME_MAX, &hooks);
 	struct net_hello_out none;
 	net_exchange_start(&in->exchange, false, NET_PURPOSE_PEER, &a->id, &none);
+	net_exchange_set_tls(&in->exchange, stream.tls, NULL);
 	ev_timer_init(&in->limit, on_limit, NET_ACCEPT_HELLO_MS / 1000.0, 0);
 	ev_timer_start(a->loop, &in->limit);
 	list_put(&a->unfinished, in);

@@ -23,14 +23,14 @@ struct net_accept_hooks {
 	/* See net_hooks of net/peers.h. */
 	void (*on_frame)(void *arg, const struct net_hello *from, uint16_t type, struct slab *slab, const uint8_t *body,
 	                 size_t len);
-	void (*on_forward)(void *arg, const struct net_hello *from, int fd);
+	void (*on_forward)(void *arg, const struct net_hello *from, struct net_stream stream);
 	/* A link was closed for what it said or did not say. `who`: its name when known, else where it came from. */
 	void (*on_misfit)(void *arg, const char *who, const struct err *why);
 };
 
-/* Takes `listen_fd`. The identity is copied but for the secret. The loop must be of EVBACKEND_POLL: a descriptor that
- * is given away belongs to another thread, and epoll would keep it, report it here and have libev touch it once more.
- * There are a few dozen descriptors at most in such a loop, so poll costs no more. */
+/* Takes `listen_fd`. The identity is copied but for secrets and TLS. The loop must be of EVBACKEND_POLL: a descriptor
+ * that is given away belongs to another thread, and epoll would keep it, report it here and have libev touch it once
+ * more. There are a few dozen descriptors at most in such a loop, so poll costs no more. */
 struct net_acceptor *net_acceptor_new(struct ev_loop *loop, int listen_fd, const struct net_identity *id,
                                       const struct net_accept_hooks *hooks);
 void net_acceptor_free(struct net_acceptor *a);                                   /* accepts NULL */

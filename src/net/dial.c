@@ -51,6 +51,7 @@ struct net_dial {
 	struct net_resolved found; /* last good answer */
 	size_t tried;              /* addresses of `found` tried in this attempt */
 	bool all_refused;          /* each of them refused */
+	bool by_previous;          /* prove by the previous secret: the current one was not taken */
 	struct err why;            /* why the last address failed */
 	int fd;                    /* while connecting, else -1 */
 	ev_io connect_io;
@@ -120,6 +121,9 @@ static void on_link_frame(void *arg, uint16_t type, struct slab *slab, const uin
 	struct err e;
 	const int rc = net_exchange_step(&d->exchange, type, body, len, &out, &e);
 	if (rc) {
+		/* While a secret is replaced node by node: perhaps it still has the old one. */
+		if (d->exchange.refusal == NET_REFUSED_PROOF && d->m->id.secrets.previous)
+			d->by_previous = !d->by_previous;
 		fail(d, false, &e);
 		return;
 	}
@@ -143,13 +147,22 @@ static void on_link_close(void *arg, const struct err *why)
 static void begin_hello(struct net_dial *d)
 {
 	const struct net_link_hooks hooks = { .arg = d, .on_frame = on_link_frame, .on_close = on_link_close };
+	struct net_stream stream;
+	struct err e;
 	ev_io_stop(d->m->loop, &d->connect_io);
-	d->link = net_link_new(d->m->loop, d->fd, NET_HELLO_FRAME_MAX, &hooks);
+	const int rc = net_stream_open(d->m->id.tls, d->fd, true, &stream, &e);
 	d->fd = -1;
+	if (rc) {
+		fail(d, false, &e);
+		return;
+	}
+	d->link = net_link_new(d->m->loop, stream, NET_HELLO_FRAME_MAX, &hooks);
 	d->state = DIAL_HELLO;
 	set_timer(d, HELLO_MS);
 	struct net_hello_out out;
 	net_exchange_start(&d->exchange, true, d->purpose, &d->m->id, &out);
+	d->exchange.previous = d->by_previous;
+	net_exchange_set_tls(&d->exchange, stream.tls, d->addr.host);
 	send_out(d, &out);
 }
 

@@ -65,7 +65,7 @@ struct net_forward *net_forward_new(const struct net_forward_options *o)
 {
 	struct net_forward *f = mem_zalloc(sizeof(*f));
 	f->hooks = o->hooks;
-	const struct net_identity id = { .self = o->self, .secret = o->secret, .secret_len = o->secret_len };
+	const struct net_identity id = { .self = o->self, .secrets = o->secrets, .tls = o->tls };
 	f->dialler = net_dialler_new(o->loop, o->pool, &id);
 	return f;
 }

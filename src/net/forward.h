@@ -45,10 +45,10 @@ struct net_forward_hooks {
 
 struct net_forward_options {
 	struct ev_loop *loop;
-	struct pool *pool;     /* name look-ups */
-	struct net_hello self; /* copied */
-	const uint8_t *secret; /* cluster secret, borrowed until net_forward_free; NULL = none */
-	size_t secret_len;
+	struct pool *pool;          /* name look-ups */
+	struct net_hello self;      /* copied */
+	struct net_secrets secrets; /* what they point at is borrowed until net_forward_free, */
+	struct net_tls *tls;        /* and so is this; NULL = plain */
 	struct net_forward_hooks hooks;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/rand.h"
+#include "net/addr.h"
 
 /* A hello, little-endian. The first eight bytes keep their place in every version:
  *
@@ -62,7 +63,8 @@ static size_t write_hello(const struct net_exchange *x, uint8_t *p)
 	put_le32(p, MAGIC);
 	put_le16(p + 4, NET_PROTOCOL);
 	p[6] = (uint8_t)x->purpose;
-	p[7] = (uint8_t)((h->empty ? FLAG_EMPTY : 0) | (x->secret ? FLAG_SECRET : 0) | (h->learner ? FLAG_LEARNER : 0));
+	p[7] = (uint8_t)((h->empty ? FLAG_EMPTY : 0) | (x->secrets.current ? FLAG_SECRET : 0) |
+	                 (h->learner ? FLAG_LEARNER : 0));
 	put_le64(p + 8, h->cluster_id);
 	put_le64(p + 16, h->incarnation);
 	rand_secure(p + 24, NET_HELLO_NONCE);
@@ -114,8 +116,11 @@ static bool read_hello(const uint8_t *p, size_t len, struct net_hello *out, stru
 	return len - at == addr_len && read_text(p + at, addr_len, out->addr, NET_ADDR_MAX) && out->incarnation != 0;
 }
 
-static void make_proof(const struct net_exchange *x, bool by_dialler, uint8_t out[NET_HELLO_PROOF])
+static void make_proof(const struct net_exchange *x, bool by_dialler, bool previous, uint8_t out[NET_HELLO_PROOF])
 {
+	const uint8_t *secret = previous ? x->secrets.previous : x->secrets.current;
+	const size_t secret_len = previous ? x->secrets.previous_len : x->secrets.current_len;
+
 	uint8_t m[sizeof(LABEL) + 1 + 2 * (2 + NET_HELLO_FRAME_MAX)];
 	size_t n = sizeof(LABEL);
 	memcpy(m, LABEL, n);
@@ -126,25 +131,48 @@ static void make_proof(const struct net_exchange *x, bool by_dialler, uint8_t ou
 		n += 2 + x->hello_len[i];
 	}
 	unsigned out_len = 0;
-	const unsigned char *done = HMAC(EVP_sha256(), x->secret, (int)x->secret_len, m, n, out, &out_len);
+	const unsigned char *done = HMAC(EVP_sha256(), secret, (int)secret_len, m, n, out, &out_len);
 	assert(done && out_len == NET_HELLO_PROOF); /* fails only without SHA-256 or memory */
 }
 
 static void put_proof(const struct net_exchange *x, struct net_hello_out *out)
 {
 	out->type = x->dialler ? NET_FRAME_HELLO_PROOF : NET_FRAME_HELLO_WELCOME;
-	out->len = x->secret ? NET_HELLO_PROOF : 0;
-	if (x->secret)
-		make_proof(x, x->dialler, out->body);
+	out->len = x->secrets.current ? NET_HELLO_PROOF : 0;
+	if (x->secrets.current)
+		make_proof(x, x->dialler, x->previous, out->body);
 }
 
-static bool is_proof_right(const struct net_exchange *x, const uint8_t *body, size_t len)
+static bool is_proof_by(const struct net_exchange *x, bool previous, const uint8_t body[NET_HELLO_PROOF])
 {
-	if (!x->secret)
-		return len == 0;
 	uint8_t want[NET_HELLO_PROOF];
-	make_proof(x, !x->dialler, want);
-	return len == sizeof(want) && CRYPTO_memcmp(want, body, sizeof(want)) == 0;
+	make_proof(x, !x->dialler, previous, want);
+	return CRYPTO_memcmp(want, body, sizeof(want)) == 0;
+}
+
+/* An acceptor remembers by which secret, since the dialler may know only that one. */
+static bool is_proof_right(struct net_exchange *x, const uint8_t *body, size_t len)
+{
+	if (!x->secrets.current)
+		return len == 0;
+	if (len != NET_HELLO_PROOF)
+		return false;
+	if (is_proof_by(x, false, body))
+		return true;
+	x->previous = x->secrets.previous && is_proof_by(x, true, body);
+	return x->previous;
+}
+
+/* Under TLS the authority's signature was checked in the handshake; here, for whom it signed. */
+static bool is_name_right(const struct net_exchange *x)
+{
+	struct net_addr addr;
+	if (!x->tls)
+		return true;
+	if (x->host)
+		return net_tls_session_names(x->tls, x->peer.name, x->host);
+	const bool has_host = net_addr_parse(x->peer.addr, &addr, NULL) == 0;
+	return net_tls_session_names(x->tls, x->peer.name, has_host ? addr.host : NULL);
 }
 
 /* ---- the steps ---- */
@@ -160,6 +188,8 @@ static int check_hello(struct net_exchange *x, const uint8_t *body, size_t len, 
 	if (!read_hello(body, len, &h, &extra))
 		return refuse(x, NET_REFUSED_FORMAT, ERR_CORRUPT, e);
 	x->peer = h; /* from here on a refusal can say whom it is about */
+	if (!is_name_right(x))
+		return refuse(x, NET_REFUSED_NAME, ERR_IDENTITY, e);
 	if (strcmp(h.name, x->self.name) == 0)
 		return refuse(x, NET_REFUSED_SELF, ERR_IDENTITY, e);
 	if (h.cluster_id != 0 && x->self.cluster_id != 0 && h.cluster_id != x->self.cluster_id)
@@ -168,7 +198,7 @@ static int check_hello(struct net_exchange *x, const uint8_t *body, size_t len, 
 	               : extra.purpose != NET_PURPOSE_PEER && extra.purpose != NET_PURPOSE_FORWARD)
 		return refuse(x, NET_REFUSED_PURPOSE, ERR_VERSION, e);
 	const bool has_secret = (extra.flags & FLAG_SECRET) != 0;
-	if (has_secret != (x->secret != NULL))
+	if (has_secret != (x->secrets.current != NULL))
 		return refuse(x, has_secret ? NET_REFUSED_SECRET : NET_REFUSED_NO_SECRET, ERR_IDENTITY, e);
 	x->purpose = (enum net_purpose)extra.purpose;
 	return 0;
@@ -201,6 +231,8 @@ static int read_refusal(struct net_exchange *x, const uint8_t *body, size_t len,
 				       "--cluster-secret-file",
 		[NET_REFUSED_PROOF] =
 		    "its cluster secret is another one; give all nodes the same --cluster-secret-file",
+		[NET_REFUSED_NAME] = "it finds neither this node's id nor its address in this node's "
+				     "--cluster-tls-cert",
 	};
 	const size_t why = len >= REFUSED_SIZE ? get_le16(body) : 0;
 	if (why == 0 || why >= sizeof(texts) / sizeof(texts[0]))
@@ -257,8 +289,7 @@ void net_exchange_start(struct net_exchange *x, bool dialler, enum net_purpose p
 	*x = (struct net_exchange){
 		.dialler = dialler,
 		.purpose = purpose,
-		.secret = id->secret,
-		.secret_len = id->secret_len,
+		.secrets = id->secrets,
 		.self = id->self,
 		.expected = dialler ? NET_FRAME_HELLO_REPLY : NET_FRAME_HELLO,
 	};
@@ -268,6 +299,12 @@ void net_exchange_start(struct net_exchange *x, bool dialler, enum net_purpose p
 	out->type = NET_FRAME_HELLO;
 	out->len = write_hello(x, out->body);
 	keep_hello(x, true, out->body, out->len);
+}
+
+void net_exchange_set_tls(struct net_exchange *x, const struct net_tls_session *tls, const char *host)
+{
+	x->tls = tls;
+	x->host = host;
 }
 
 int net_exchange_step(struct net_exchange *x, uint16_t type, const uint8_t *body, size_t len, struct net_hello_out *out,

@@ -9,8 +9,9 @@
  * hmac = HMAC-SHA256(cluster secret, label, side, both whole hellos), so it covers versions, purposes, identities and
  * both nonces and can be neither replayed nor reflected; the dialler proves first, so that whoever merely connects
  * learns nothing to test guesses on. Without a secret the proofs are empty. A side with a secret never talks to one
- * without. Nothing is allocated here; each check of version and size comes before what it guards.
- * Thread: any; a struct belongs to its link.
+ * without. While a secret is being replaced, an acceptor that was given the previous one too takes a proof by it, and
+ * answers by it; a dialler takes either, and proves itself by the one its owner chooses. Nothing is allocated here;
+ * each check of version and size comes before what it guards. Thread: any; a struct belongs to its link.
  */
 #ifndef NET_HELLO_H
 #define NET_HELLO_H
@@ -21,6 +22,7 @@
 
 #include "base/err.h"
 #include "net/peers.h"
+#include "net/stream.h"
 
 enum net_purpose {
 	NET_PURPOSE_PEER = 1,    /* frames between the nodes' consensus threads, from the dialler only */
@@ -50,7 +52,9 @@ enum net_hello_frame {
 	X(NO_SECRET, 6,                                                                                                \
 	  "it has no cluster secret and this node has one; give all nodes the same --cluster-secret-file")             \
 	X(SECRET, 7, "it has a cluster secret and this node has none; give all nodes the same --cluster-secret-file")  \
-	X(PROOF, 8, "its cluster secret is another one; give all nodes the same --cluster-secret-file")
+	X(PROOF, 8, "its cluster secret is another one; give all nodes the same --cluster-secret-file")                \
+	X(NAME, 9,                                                                                                     \
+	  "its certificate names neither its id nor its address; give each node a --cluster-tls-cert of its own")
 
 enum net_refusal {
 #define NET_REFUSAL_ENUM(name, value, text) NET_REFUSED_##name = (value),
@@ -61,18 +65,22 @@ enum net_refusal {
 /* What this process says of itself and by what it proves it. */
 struct net_identity {
 	struct net_hello self;
-	const uint8_t *secret; /* borrowed; NULL = none */
-	size_t secret_len;
+	struct net_secrets secrets; /* what they point at is borrowed */
+	struct net_tls *tls;        /* links are under it; borrowed; NULL = plain */
 };
 
 struct net_exchange {
 	bool dialler;
 	enum net_purpose purpose; /* the acceptor learns it from the hello */
-	const uint8_t *secret;
-	size_t secret_len;
+	struct net_secrets secrets;
+	/* Proofs are by the previous secret. A dialler's owner sets it behind the start when the current one was
+	 * refused; an acceptor learns it from the proof, and answers by the same. */
+	bool previous;
 	uint16_t expected;        /* type of the frame to come; 0 = done or refused */
 	enum net_refusal refusal; /* why the other side was refused, or refused us */
 	struct net_hello self, peer;
+	const struct net_tls_session *tls; /* NULL = plain */
+	const char *host;                  /* dialled; NULL: the acceptor goes by what the hello says */
 	/* The two hellos as they went over the wire; [0] is the dialler's. */
 	size_t hello_len[2];
 	uint8_t hello[2][NET_HELLO_FRAME_MAX];
@@ -85,9 +93,12 @@ struct net_hello_out {
 	uint8_t body[NET_HELLO_FRAME_MAX];
 };
 
-/* The identity is copied but for the secret. The dialler's first frame is in `out`, none for an acceptor. */
+/* The identity is copied but for the secrets. The dialler's first frame is in `out`, none for an acceptor. */
 void net_exchange_start(struct net_exchange *x, bool dialler, enum net_purpose purpose, const struct net_identity *id,
                         struct net_hello_out *out);
+/* The link's TLS, borrowed: from here on the other side's certificate has to name the id of its hello, or `host` (the
+ * one dialled; NULL: the one it announces). Before the first step. */
+void net_exchange_set_tls(struct net_exchange *x, const struct net_tls_session *tls, const char *host);
 /* Takes in one frame and says what to send. ERR_VERSION, ERR_IDENTITY, ERR_CORRUPT with a sentence about the other
  * side: close, after sending `out` if it holds a frame. */
 MUST_CHECK int net_exchange_step(struct net_exchange *x, uint16_t type, const uint8_t *body, size_t len,

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/mem.h"
@@ -43,12 +42,14 @@ struct run {
 
 struct net_link {
 	struct ev_loop *loop;
-	int fd;
+	struct net_stream stream;
 	size_t frame_max;
 	struct net_link_hooks hooks;
+	bool paused;
 	ev_io reader;
 	ev_io writer; /* runs only while the kernel's buffer is full */
 	ev_prepare flusher;
+	ev_timer again; /* bytes wait that the descriptor does not show: next turn */
 
 	uint8_t header[NET_LINK_HEADER];
 	size_t header_len;
@@ -90,9 +91,8 @@ static void drop_all(struct net_link *l)
 	ev_io_stop(l->loop, &l->reader);
 	ev_io_stop(l->loop, &l->writer);
 	ev_prepare_stop(l->loop, &l->flusher);
-	if (l->fd >= 0)
-		close(l->fd);
-	l->fd = -1;
+	ev_timer_stop(l->loop, &l->again);
+	net_stream_close(&l->stream);
 	slab_unref(l->body);
 	l->body = NULL;
 	for (; l->run_count > 0; l->run_count--) {
@@ -121,37 +121,11 @@ static void end_link_errno(struct net_link *l, int errnum, const char *what)
 		err_set(&why, ERR_CLOSED, "the other side reset the connection");
 	else if (errnum == ETIMEDOUT)
 		err_set(&why, ERR_TIMEOUT, "the other side did not acknowledge what was sent");
+	else if (errnum == EPROTO && l->stream.tls)
+		err_set(&why, ERR_IDENTITY, "%s", net_stream_why(&l->stream));
 	else
 		err_set_errno(&why, ERR_IO, errnum, "%s", what);
 	end_link(l, &why);
-}
-
-/* ---- the seam: the only two places that touch the descriptor's bytes. > 0 bytes moved, 0 would block, else -errno;
- * -ENODATA is the end of the stream. ---- */
-
-static ssize_t stream_read(struct net_link *l, const struct iovec *iov, int count)
-{
-	ssize_t n;
-	do {
-		n = readv(l->fd, iov, count);
-	} while (n < 0 && errno == EINTR);
-	if (n > 0)
-		return n;
-	if (n == 0)
-		return -ENODATA;
-	return errno == EAGAIN ? 0 : -errno;
-}
-
-static ssize_t stream_write(struct net_link *l, struct iovec *iov, size_t count)
-{
-	const struct msghdr m = { .msg_iov = iov, .msg_iovlen = count };
-	ssize_t n;
-	do {
-		n = sendmsg(l->fd, &m, MSG_NOSIGNAL);
-	} while (n < 0 && errno == EINTR);
-	if (n >= 0)
-		return n;
-	return errno == EAGAIN ? 0 : -errno;
 }
 
 /* ---- reading ---- */
@@ -165,12 +139,25 @@ static void deliver(struct net_link *l)
 	slab_unref(slab);
 }
 
+/* A ClientHello: a record of type 22 of some version 3.x. As a frame it would be far longer than may come first. */
+static bool is_tls_hello(const struct net_link *l)
+{
+	return !l->stream.tls && l->header[0] == 22 && l->header[1] == 3 && get_le32(l->header) > l->frame_max;
+}
+
 /* The header is complete: checks it and makes room. False: the link has ended. */
 static bool begin_body(struct net_link *l)
 {
 	const size_t len = get_le32(l->header);
 	l->type = get_le16(l->header + 4);
 	struct err why;
+	if (is_tls_hello(l)) {
+		err_set(
+		    &why, ERR_IDENTITY,
+		    "it speaks TLS and this node does not; give all nodes --cluster-tls-cert, -key and -ca, or none");
+		end_link(l, &why);
+		return false;
+	}
 	if (get_le16(l->header + 6) != 0) {
 		err_set(&why, ERR_CORRUPT, "these are no frames of this protocol");
 		end_link(l, &why);
@@ -233,13 +220,13 @@ static bool read_once(struct net_link *l)
 {
 	uint8_t chunk[READ_CHUNK];
 	struct iovec iov[2];
-	int count = 0;
+	size_t count = 0;
 	const size_t body_left = l->body ? l->body_len - l->body->len : 0;
 	if (body_left > 0)
 		iov[count++] = (struct iovec){ l->body->data + l->body->len, body_left };
 	iov[count++] = (struct iovec){ chunk, sizeof(chunk) };
 
-	const ssize_t n = stream_read(l, iov, count);
+	const ssize_t n = net_stream_recvv(&l->stream, iov, count);
 	if (n == 0)
 		return false;
 	if (n == -ENODATA) {
@@ -265,15 +252,28 @@ static bool read_once(struct net_link *l)
 	return !is_over(l) && got == body_left + sizeof(chunk);
 }
 
+static void read_some(struct net_link *l)
+{
+	enter(l);
+	for (int i = 0; i < READS_PER_TURN && read_once(l) && !l->paused; i++)
+		;
+	if (!is_over(l) && !l->paused && net_stream_has_more(&l->stream))
+		ev_timer_start(l->loop, &l->again);
+	leave(l);
+}
+
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	struct net_link *l = CONTAINER_OF(w, struct net_link, reader);
-	enter(l);
-	for (int i = 0; i < READS_PER_TURN && read_once(l) && ev_is_active(&l->reader); i++)
-		;
-	leave(l);
+	read_some(CONTAINER_OF(w, struct net_link, reader));
+}
+
+static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	read_some(CONTAINER_OF(w, struct net_link, again));
 }
 
 /* ---- writing ---- */
@@ -377,7 +377,7 @@ static int write_runs(struct net_link *l)
 			/* sendmsg does not write through it */
 			iov[i] = (struct iovec){ (void *)(uintptr_t)r->p, r->len };
 		}
-		const ssize_t n = stream_write(l, iov, count);
+		const ssize_t n = net_stream_sendv(&l->stream, iov, count);
 		if (n == 0)
 			break;
 		if (n < 0)
@@ -388,13 +388,15 @@ static int write_runs(struct net_link *l)
 	return 0;
 }
 
+/* Under TLS a read may wait for room to write, and a write for bytes to read: the first starts the writer, the second
+ * is tried again in each turn. */
 static void flush(struct net_link *l)
 {
 	enter(l);
 	const int errnum = write_runs(l);
 	if (errnum)
 		end_link_errno(l, errnum, "writing to the connection");
-	else if (l->run_count > 0)
+	else if (net_stream_waits(&l->stream, !l->paused, l->run_count > 0) & NET_WRITE)
 		ev_io_start(l->loop, &l->writer);
 	else
 		ev_io_stop(l->loop, &l->writer);
@@ -406,7 +408,8 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 	(void)loop;
 	(void)revents;
 	struct net_link *l = CONTAINER_OF(w, struct net_link, flusher);
-	if (l->run_count > 0 && !ev_is_active(&l->writer))
+	if (!ev_is_active(&l->writer) &&
+	    (l->run_count > 0 || net_stream_waits(&l->stream, !l->paused, false) & NET_WRITE))
 		flush(l);
 }
 
@@ -414,7 +417,13 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	flush(CONTAINER_OF(w, struct net_link, writer));
+	struct net_link *l = CONTAINER_OF(w, struct net_link, writer);
+	enter(l);
+	if (!l->paused && net_stream_waits(&l->stream, true, false) & NET_WRITE)
+		read_some(l);
+	if (!is_over(l))
+		flush(l);
+	leave(l);
 }
 
 /* ---- the rest ---- */
@@ -438,21 +447,26 @@ static void set_options(int fd)
 		(void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
-struct net_link *net_link_new(struct ev_loop *loop, int fd, size_t frame_max, const struct net_link_hooks *hooks)
+struct net_link *net_link_new(struct ev_loop *loop, struct net_stream stream, size_t frame_max,
+                              const struct net_link_hooks *hooks)
 {
+	const int fd = stream.fd;
 	assert(fd >= 0 && frame_max <= NET_FRAME_MAX);
 	struct net_link *l = mem_zalloc(sizeof(*l));
 	l->loop = loop;
-	l->fd = fd;
+	l->stream = stream;
 	l->frame_max = frame_max;
 	l->hooks = *hooks;
 	set_options(fd);
 	ev_io_init(&l->reader, on_readable, fd, EV_READ);
 	ev_io_init(&l->writer, on_writable, fd, EV_WRITE);
+	ev_timer_init(&l->again, on_again, 0, 0);
 	ev_prepare_init(&l->flusher, on_prepare);
 	ev_set_priority(&l->flusher, EV_MINPRI);
 	ev_io_start(loop, &l->reader);
 	ev_prepare_start(loop, &l->flusher);
+	if (net_stream_has_more(&l->stream))
+		ev_timer_start(loop, &l->again);
 	return l;
 }
 
@@ -482,10 +496,15 @@ void net_link_pause(struct net_link *l, bool paused)
 {
 	if (is_over(l))
 		return;
-	if (paused)
+	l->paused = paused;
+	if (paused) {
 		ev_io_stop(l->loop, &l->reader);
-	else
-		ev_io_start(l->loop, &l->reader);
+		ev_timer_stop(l->loop, &l->again);
+		return;
+	}
+	ev_io_start(l->loop, &l->reader);
+	if (net_stream_has_more(&l->stream))
+		ev_timer_start(l->loop, &l->again);
 }
 
 void net_link_set_frame_max(struct net_link *l, size_t frame_max)
@@ -499,13 +518,18 @@ void net_link_set_hooks(struct net_link *l, const struct net_link_hooks *hooks)
 	l->hooks = *hooks;
 }
 
-int net_link_release(struct net_link *l)
+const struct net_stream *net_link_stream(const struct net_link *l)
 {
-	int fd = -1;
+	return &l->stream;
+}
+
+struct net_stream net_link_release(struct net_link *l)
+{
+	struct net_stream stream = net_stream_plain(-1);
 	if (!is_over(l) && l->run_count == 0 && l->header_len == 0 && l->pending == 0) {
-		fd = l->fd;
-		l->fd = -1;
+		stream = l->stream;
+		l->stream = net_stream_plain(-1);
 	}
 	net_link_free(l);
-	return fd;
+	return stream;
 }

@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "net/peers.h" /* struct net_piece, NET_FRAME_MAX */
+#include "net/stream.h"
 
 #define NET_LINK_HEADER 8
 #define NET_LINK_UNSENT_MAX ((size_t)16 << 20) /* bytes that may wait in one link, headers and bookkeeping counted */
@@ -32,9 +33,10 @@ struct net_link_hooks {
 	void (*on_close)(void *arg, const struct err *why);
 };
 
-/* Takes `fd` (connected, non-blocking). Bodies above `frame_max` bytes close the link before anything is allocated. */
-struct net_link *net_link_new(struct ev_loop *loop, int fd, size_t frame_max, const struct net_link_hooks *hooks);
-void net_link_free(struct net_link *l); /* drops what is unsent, closes the descriptor; accepts NULL */
+/* Takes the stream. Bodies above `frame_max` bytes close the link before anything is allocated. */
+struct net_link *net_link_new(struct ev_loop *loop, struct net_stream stream, size_t frame_max,
+                              const struct net_link_hooks *hooks);
+void net_link_free(struct net_link *l); /* drops what is unsent, closes the stream; accepts NULL */
 
 /* False: the link has ended, or NET_LINK_UNSENT_MAX bytes wait already; then nothing of the frame will leave. The
  * bodies' total is at most NET_FRAME_MAX. */
@@ -48,8 +50,10 @@ void net_link_pause(struct net_link *l, bool paused);
 void net_link_set_frame_max(struct net_link *l, size_t frame_max);
 void net_link_set_hooks(struct net_link *l, const struct net_link_hooks *hooks);
 
-/* Frees the link and gives its descriptor away, -1 when that cannot be done cleanly: something is unsent, or bytes of a
- * further frame were read already. */
-int net_link_release(struct net_link *l);
+const struct net_stream *net_link_stream(const struct net_link *l); /* for questions; the link's */
+
+/* Frees the link and gives its stream away; one without a descriptor when that cannot be done cleanly: something is
+ * unsent, or bytes of a further frame were read already. */
+struct net_stream net_link_release(struct net_link *l);
 
 #endif /* NET_LINK_H */

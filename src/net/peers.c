@@ -142,10 +142,10 @@ static void on_accept_frame(void *arg, const struct net_hello *from, uint16_t ty
 	n->hooks.on_frame(n->hooks.arg, from, type, slab, body, len);
 }
 
-static void on_accept_forward(void *arg, const struct net_hello *from, int fd)
+static void on_accept_forward(void *arg, const struct net_hello *from, struct net_stream stream)
 {
 	struct net_peers *n = arg;
-	n->hooks.on_forward(n->hooks.forward_arg, from, fd);
+	n->hooks.on_forward(n->hooks.forward_arg, from, stream);
 }
 
 static void on_accept_misfit(void *arg, const char *who, const struct err *why)
@@ -160,7 +160,7 @@ struct net_peers *net_peers_new(const struct net_options *o)
 	assert(o->hooks.on_up && o->hooks.on_down && o->hooks.on_frame && o->hooks.on_forward);
 	struct net_peers *n = mem_zalloc(sizeof(*n));
 	n->hooks = o->hooks;
-	const struct net_identity id = { .self = o->self, .secret = o->secret, .secret_len = o->secret_len };
+	const struct net_identity id = { .self = o->self, .secrets = o->secrets, .tls = o->tls };
 	const struct net_accept_hooks hooks = {
 		.arg = n,
 		.on_frame = on_accept_frame,

@@ -17,6 +17,7 @@
 #include "base/entry.h"
 #include "base/err.h"
 #include "base/pool.h"
+#include "net/stream.h"
 
 #define NET_NAME_MAX 63
 #define NET_ADDR_MAX 261
@@ -25,6 +26,13 @@
 
 struct ev_loop;
 struct net_peers;
+
+/* By what nodes prove to each other that they belong together. `previous` is for a rotation: taken from others, and
+ * used towards those that do not take the current one. */
+struct net_secrets {
+	const uint8_t *current, *previous; /* NULL = none */
+	size_t current_len, previous_len;
+};
 
 /* What one side says of itself in the hello. */
 struct net_hello {
@@ -55,24 +63,24 @@ struct net_hooks {
 	 * to keep it). */
 	void (*on_frame)(void *arg, const struct net_hello *from, uint16_t type, struct slab *slab, const uint8_t *body,
 	                 size_t len);
-	/* An accepted link of purpose "forward" finished its hello: the descriptor (non-blocking) is given away. It
-	 * goes past the node, so it has an argument of its own. */
-	void (*on_forward)(void *forward_arg, const struct net_hello *from, int fd);
+	/* An accepted link of purpose "forward" finished its hello: the stream is given away. It goes past the node, so
+	 * it has an argument of its own. */
+	void (*on_forward)(void *forward_arg, const struct net_hello *from, struct net_stream stream);
 	void *forward_arg;
 };
 
 struct net_options {
-	struct ev_loop *loop;  /* of EVBACKEND_POLL, see net/accept.h */
-	struct pool *pool;     /* name look-ups */
-	int listen_fd;         /* from net_listen (net/addr.h): bound before the data directory is touched; taken */
-	const uint8_t *secret; /* cluster secret; NULL = none */
-	size_t secret_len;
+	struct ev_loop *loop; /* of EVBACKEND_POLL, see net/accept.h */
+	struct pool *pool;    /* name look-ups */
+	int listen_fd;        /* from net_listen (net/addr.h): bound before the data directory is touched; taken */
+	struct net_secrets secrets;
+	struct net_tls *tls; /* of the links between nodes; NULL = plain */
 	struct net_hello self;
 	struct net_hooks hooks;
 };
 
-/* Accepts as soon as the loop runs, dials nobody yet. Everything in `o` but the secret, the loop and the pool is
- * copied; those are borrowed until net_peers_free. */
+/* Accepts as soon as the loop runs, dials nobody yet. Everything in `o` but secrets, TLS, loop and pool is copied;
+ * those are borrowed until net_peers_free. */
 struct net_peers *net_peers_new(const struct net_options *o);
 void net_peers_free(struct net_peers *n); /* accepts NULL */
 

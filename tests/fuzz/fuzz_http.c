@@ -105,7 +105,7 @@ static void converse(const uint8_t *data, size_t size, size_t piece, struct buf 
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0 || fcntl(fds[1], F_SETFL, O_NONBLOCK) != 0)
 		abort();
-	http_conn_new(thread, fds[1]);
+	http_conn_new(thread, net_stream_plain(fds[1]));
 	for (size_t at = 0; at < size && open; at += piece) {
 		size_t n = size - at < piece ? size - at : piece;
 		/* A server that refuses and lingers still reads: the pair's buffer never stays full. */

@@ -45,11 +45,11 @@ static void on_frame(void *arg, const struct net_hello *from, uint16_t type, str
 	frames++;
 }
 
-static void on_forward(void *arg, const struct net_hello *from, int fd)
+static void on_forward(void *arg, const struct net_hello *from, struct net_stream stream)
 {
 	(void)arg;
 	(void)from;
-	given = fd;
+	given = stream.fd;
 }
 
 static void on_misfit(void *arg, const char *who, const struct err *why)
@@ -62,8 +62,7 @@ static struct net_identity identity(const char *name, bool with_secret)
 {
 	struct net_identity id = { 0 };
 	if (with_secret) {
-		id.secret = secret;
-		id.secret_len = sizeof(secret);
+		id.secrets = (struct net_secrets){ .current = secret, .current_len = sizeof(secret) };
 	}
 	id.self.cluster_id = 7;
 	id.self.incarnation = (uint64_t)name[1];
@@ -179,7 +178,7 @@ static void run_dialled(int fds[2], const uint8_t *data, size_t size, size_t chu
 	struct net_hello_out out;
 	const struct net_link_hooks hooks = { .arg = &d, .on_frame = on_dialled_frame, .on_close = on_dialled_close };
 	net_exchange_start(&d.x, true, NET_PURPOSE_PEER, &id, &out);
-	d.link = net_link_new(loop, fds[0], NET_HELLO_FRAME_MAX, &hooks);
+	d.link = net_link_new(loop, net_stream_plain(fds[0]), NET_HELLO_FRAME_MAX, &hooks);
 	(void)net_link_send(d.link, out.type, &(struct net_piece){ .p = out.body, .len = out.len }, 1);
 	feed(fds[1], data, size, chunk);
 	ev_run(loop, EVRUN_NOWAIT);

@@ -93,16 +93,23 @@ static void test_wrong_settings_are_refused_by_name(void **state)
 		{ GOOD "--tag z!=1", NULL, { "--tag", "z!=1" } },
 		{ GOOD "--bootstrap --tag zone=a --tag zone=b", NULL, { "--tag", "zone", "twice" } },
 		{ GOOD "--max-entry-type 1000", NULL, { "--max-entry-type", "1000" } },
-		/* what this build does not have */
-		{ GOOD "--tls-cert f", NULL, { "--tls-cert", "does not have TLS" } },
-		{ GOOD "--cluster-tls-ca f", NULL, { "--cluster-tls-ca", "does not have TLS" } },
-		{ GOOD "--cluster-secret-previous-file f", NULL, { "--cluster-secret-previous-file", "sealed" } },
+		/* TLS: whole sets, of files that can be read */
+		{ GOOD "--bootstrap --tls-cert f", NULL, { "--tls-key", "missing", "--tls-cert" } },
+		{ GOOD "--bootstrap --tls-key f", NULL, { "--tls-cert", "missing" } },
+		{ GOOD "--bootstrap --cluster-tls-ca f", NULL, { "--cluster-tls-cert", "missing" } },
+		{ GOOD "--bootstrap --cluster-tls-cert f --cluster-tls-key f",
+		  NULL,
+		  { "--cluster-tls-ca", "missing" } },
+		{ GOOD "--bootstrap --tls-cert /nonexistent/c --tls-key k", NULL, { "--tls-cert", "/nonexistent/c" } },
+		{ GOOD "--bootstrap --cluster-secret-previous-file f",
+		  NULL,
+		  { "--cluster-secret-previous-file", "--cluster-secret-file" } },
 		/* the environment */
 		{ GOOD, "VEENA_NOSUCH=1", { "VEENA_NOSUCH", "unset" } },
 		{ GOOD, "VEENA_id=n2", { "VEENA_id" } },
 		{ GOOD, "VEENA_HEARTBEAT_MS=soon", { "VEENA_HEARTBEAT_MS", "soon", "10 to 10000" } },
 		{ GOOD, "VEENA_VERSION=1", { "VEENA_VERSION" } },
-		{ GOOD, "VEENA_TLS_CERT=f", { "VEENA_TLS_CERT", "TLS" } },
+		{ GOOD "--bootstrap", "VEENA_TLS_CERT=f", { "--tls-key", "missing" } },
 		{ GOOD, "VEENA_CONFIG=/nonexistent.lua", { "/nonexistent.lua" } },
 		/* what is missing */
 		{ "--data d --auth off", NULL, { "--id is missing" } },

@@ -57,14 +57,14 @@ static void on_close(void *arg, const struct err *why)
 	drop_link(arg);
 }
 
-static void on_forward(void *arg, const struct net_hello *from, int fd)
+static void on_forward(void *arg, const struct net_hello *from, struct net_stream stream)
 {
 	struct leader *l = arg;
 	const struct net_link_hooks hooks = { .arg = l, .on_frame = on_frame, .on_close = on_close };
 
 	assert_string_equal(from->name, "n1");
 	drop_link(l);
-	l->link = net_link_new(l->loop, fd, NET_FRAME_MAX, &hooks);
+	l->link = net_link_new(l->loop, stream, NET_FRAME_MAX, &hooks);
 	l->links++;
 }
 
@@ -557,9 +557,9 @@ static void on_answer(void *arg, uint64_t id, struct slab *slab, const uint8_t *
 	snprintf(s->body, sizeof(s->body), "%.*s", STR_ARG(text));
 }
 
-static void give_link(void *arg, const struct net_hello *from, int fd)
+static void give_link(void *arg, const struct net_hello *from, struct net_stream stream)
 {
-	http_server_give_link(arg, from, fd);
+	http_server_give_link(arg, from, stream);
 }
 
 /* A follower's link to the node under test, through a port that gives its links to it. */

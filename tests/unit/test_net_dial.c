@@ -99,11 +99,11 @@ static void on_frame(void *arg, const struct net_hello *from, uint16_t type, str
 	(void)len;
 }
 
-static void on_forward(void *arg, const struct net_hello *from, int fd)
+static void on_forward(void *arg, const struct net_hello *from, struct net_stream stream)
 {
 	(void)arg;
 	(void)from;
-	close(fd);
+	net_stream_close(&stream);
 }
 
 static void start(struct side *s, struct ev_loop *loop, struct pool *pool, const char *name, const char *addr)

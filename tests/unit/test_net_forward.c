@@ -45,14 +45,14 @@ static void on_link_close(void *arg, const struct err *why)
 	l->link = NULL;
 }
 
-static void on_forward(void *arg, const struct net_hello *from, int fd)
+static void on_forward(void *arg, const struct net_hello *from, struct net_stream stream)
 {
 	struct leader *l = arg;
 	assert_string_equal(from->name, "n2");
 	l->given++;
 	net_link_free(l->link);
 	const struct net_link_hooks hooks = { .arg = l, .on_frame = on_request, .on_close = on_link_close };
-	l->link = net_link_new(l->http_loop, fd, NET_FRAME_MAX, &hooks);
+	l->link = net_link_new(l->http_loop, stream, NET_FRAME_MAX, &hooks);
 }
 
 static void no_up(void *arg, const char *peer, const struct net_hello *hello)
@@ -101,8 +101,7 @@ static void start_leader(struct leader *l, struct ev_loop *loop, struct ev_loop 
 	struct net_options o = {
 		.loop = loop,
 		.listen_fd = listen_anywhere(l->addr),
-		.secret = (const uint8_t *)"a secret",
-		.secret_len = 8,
+		.secrets = { .current = (const uint8_t *)"a secret", .current_len = 8 },
 		.self = hello_of(name),
 		.hooks = { .arg = l,
 		           .on_up = no_up,
@@ -157,8 +156,7 @@ static void start_follower(struct follower *f, struct ev_loop *loop)
 	const struct net_forward_options o = {
 		.loop = loop,
 		.self = hello_of("n2"),
-		.secret = (const uint8_t *)"a secret",
-		.secret_len = 8,
+		.secrets = { .current = (const uint8_t *)"a secret", .current_len = 8 },
 		.hooks = { .arg = f, .on_up = on_up, .on_answer = on_answer, .on_down = on_down },
 	};
 	f->forward = net_forward_new(&o);

@@ -16,7 +16,7 @@
 
 static struct net_identity who(const char *name, uint64_t cluster, const uint8_t *secret)
 {
-	struct net_identity id = { .secret = secret, .secret_len = secret ? SECRET_LEN : 0 };
+	struct net_identity id = { .secrets = { .current = secret, .current_len = secret ? SECRET_LEN : 0 } };
 	id.self.cluster_id = cluster;
 	id.self.incarnation = 0x1111 + (uint64_t)name[1];
 	(void)snprintf(id.self.name, sizeof(id.self.name), "%s", name);

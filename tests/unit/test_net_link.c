@@ -36,7 +36,7 @@ static void on_frame(void *arg, uint16_t type, struct slab *slab, const uint8_t 
 	if (s->free_on_frame)
 		net_link_free(s->link);
 	if (s->release_on_frame)
-		s->released = net_link_release(s->link);
+		s->released = net_link_release(s->link).fd;
 	if (s->pause_on_frame)
 		net_link_pause(s->link, true);
 }
@@ -54,7 +54,7 @@ static void on_close(void *arg, const struct err *why)
 static struct net_link *open_link(struct ev_loop *loop, struct seen *s, int fd, size_t frame_max)
 {
 	const struct net_link_hooks hooks = { .arg = s, .on_frame = on_frame, .on_close = on_close };
-	s->link = net_link_new(loop, fd, frame_max, &hooks);
+	s->link = net_link_new(loop, net_stream_plain(fd), frame_max, &hooks);
 	return s->link;
 }
 
@@ -338,7 +338,7 @@ static void test_release_hands_over_a_clean_descriptor(void **state)
 	struct seen s = { 0 };
 	open_link(loop, &s, fds[0], 100);
 	assert_true(net_link_send(s.link, 1, NULL, 0));
-	assert_int_equal(net_link_release(s.link), -1);
+	assert_int_equal(net_link_release(s.link).fd, -1);
 	close(fds[1]);
 	buf_fini(&b);
 	ev_loop_destroy(loop);

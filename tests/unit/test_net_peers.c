@@ -61,12 +61,12 @@ static void on_frame(void *arg, const struct net_hello *from, uint16_t type, str
 	s->last_len = len;
 }
 
-static void on_forward(void *arg, const struct net_hello *from, int fd)
+static void on_forward(void *arg, const struct net_hello *from, struct net_stream stream)
 {
 	struct side *s = arg;
 	(void)from;
 	s->forwards++;
-	close(fd);
+	net_stream_close(&stream);
 }
 
 /* Lines at warn and above, counted. */
@@ -94,8 +94,7 @@ static struct net_options options(struct side *s, const char *name, uint64_t clu
 {
 	struct net_options o = {
 		.loop = s->loop,
-		.secret = (const uint8_t *)secret,
-		.secret_len = secret ? strlen(secret) : 0,
+		.secrets = { .current = (const uint8_t *)secret, .current_len = secret ? strlen(secret) : 0 },
 		.hooks = { .arg = s,
 		           .on_up = on_up,
 		           .on_down = on_down,

@@ -16,6 +16,7 @@
 local mime = require "mime"
 local proc = require "proc"
 local http = require "cluster.http"
+local https = require "cluster.https"
 
 local harness = { http = http, proc = proc }
 
@@ -159,11 +160,18 @@ function Node:log()
 	return text
 end
 
+-- As http.request, over TLS where the cluster has certificates.
+local function request(node, method, target, body, headers, timeout_s)
+	local cacert = node.cluster.cacert
+	if not cacert then return http.request(node.http_port, method, target, body, headers, timeout_s) end
+	return https.request(node.http_port, method, target, body, headers, timeout_s, { cacert = cacert })
+end
+
 -- One request, on a connection of its own. With `want` (a number) another status is an error that shows the answer.
 -- Where clients must say who they are, the user admin asks, unless `headers` name another or, with false, nobody.
 local function ask(node, method, target, body, want, headers)
 	headers = node.cluster:with_credentials(headers)
-	local r, err = http.request(node.http_port, method, target, body, headers)
+	local r, err = request(node, method, target, body, headers)
 	if not r then error(string.format("%s: %s %s: %s", node.id, method, target, err), 3) end
 	if want and r.status ~= want then
 		error(string.format("%s: %s %s: %d instead of %d: %s", node.id, method, target, r.status, want, r.body), 3)
@@ -183,7 +191,7 @@ function Node:status()
 end
 
 function Node:is_ready()
-	local r, err = http.request(self.http_port, "GET", "/readyz", nil, nil, 2)
+	local r, err = request(self, "GET", "/readyz", nil, nil, 2)
 	if not r then return false, err end
 	return r.status == 200, r.body
 end
@@ -215,7 +223,8 @@ Cluster.__index = Cluster
 
 -- options: nodes (count, default 3), joiners (further nodes that are started by the test and come in by --join), flags
 -- (list for every node), faults (true: Node:faults works), alone (true: --bootstrap instead of --peers), dir (where its
--- folder is made; the temporary directory), auth (the password of admin: clients must say who they are).
+-- folder is made; the temporary directory), auth (the password of admin: clients must say who they are), tls (true:
+-- certificates for clients and between nodes).
 function harness.new(options)
 	local members = options.nodes or 3
 	local count = members + (options.joiners or 0)
@@ -241,6 +250,7 @@ function harness.new(options)
 	end
 	c.auth_flags = { "--auth", "off" }
 	if options.auth then c:use_auth(options.auth) end
+	if options.tls then c:use_tls() end
 	c.join = table.concat(peers, ","):gsub("n%d+@", "")
 	if options.alone then
 		c.flags = { "--bootstrap", table.unpack(options.flags or {}) }
@@ -266,6 +276,46 @@ function Cluster:use_auth(password)
 		"--auth", "on", "--admin-password-file", file("admin-password", password .. "\n"),
 		"--cluster-secret-file", file("secret", "only the nodes of this test know it\n"),
 	}
+end
+
+local function run(format, ...)
+	local command = string.format(format, ...)
+	assert(os.execute(command), command)
+end
+
+-- An authority in the cluster's folder: NAME.pem with NAME.key.
+function Cluster:make_ca(name)
+	run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=%s"
+		.. " -keyout %s/%s.key -out %s/%s.pem 2>/dev/null", name, self.dir, name, self.dir, name)
+end
+
+-- A certificate NAME.pem with NAME.key, signed by `ca`, for the names of `san` ("DNS:n1,IP:127.0.0.1"). Each file is
+-- whole when it appears, so that one may be replaced while a node reads it.
+function Cluster:make_cert(ca, name, san)
+	run("cd %s && printf subjectAltName=%s >%s.ext && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1"
+		.. " -nodes -subj /CN=%s -keyout %s.key.new -out %s.csr 2>/dev/null && openssl x509 -req -days 2 -in %s.csr"
+		.. " -CA %s.pem -CAkey %s.key -CAcreateserial -extfile %s.ext -out %s.pem.new 2>/dev/null"
+		.. " && mv %s.key.new %s.key && mv %s.pem.new %s.pem", self.dir, san, name, "cert", name, name, name, ca, ca, name,
+		name, name, name, name, name)
+end
+
+-- The flags that make a node speak TLS to others by the certificate `name`.
+function Cluster:tls_flags(name, ca)
+	local path = self.dir .. "/"
+	return { "--cluster-tls-cert", path .. name .. ".pem", "--cluster-tls-key", path .. name .. ".key",
+		"--cluster-tls-ca", path .. (ca or "ca") .. ".pem" }
+end
+
+function Cluster:use_tls()
+	self:make_ca("ca")
+	self.cacert = self.dir .. "/ca.pem"
+	self:make_cert("ca", "http", "IP:127.0.0.1,DNS:localhost")
+	for _, node in ipairs(self.nodes) do
+		self:make_cert("ca", node.id, "DNS:" .. node.id)
+		node.flags = self:tls_flags(node.id)
+	end
+	self.flags = { "--tls-cert", self.dir .. "/http.pem", "--tls-key", self.dir .. "/http.key",
+		table.unpack(self.flags or {}) }
 end
 
 function Cluster:with_credentials(headers)

@@ -17,6 +17,7 @@
 #include "net/link.h"
 #include "net/peers.h"
 #include "net_harness.h"
+#include "tls_files.h"
 
 /* One node: its peers and what it heard. */
 struct side {
@@ -26,6 +27,7 @@ struct side {
 	int ups, downs, frames, forwards;
 	bool refused; /* of the last on_down */
 	int down_code;
+	char why[512];
 	char last_peer[NET_NAME_MAX + 1];
 	uint16_t last_type;
 	size_t last_len;
@@ -46,6 +48,7 @@ static void on_down(void *arg, const char *peer, bool refused, const struct err 
 	s->downs++;
 	s->refused = refused;
 	s->down_code = why->code;
+	(void)snprintf(s->why, sizeof(s->why), "%s", why->msg);
 	(void)snprintf(s->last_peer, sizeof(s->last_peer), "%s", peer);
 }
 
@@ -151,6 +154,111 @@ static void test_peers_meet_and_talk(void **state)
 	net_peers_free(a.peers);
 	net_peers_free(b.peers);
 	ev_loop_destroy(loop);
+}
+
+/* n1 has the new secret and the previous one, n2 as much as `theirs` says: both dial, and both get through or none. */
+static bool do_meet(const struct net_secrets *theirs)
+{
+	static const uint8_t new_one[] = "the new secret of all", old_one[] = "the old secret of all";
+	struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
+	struct side s[2];
+	for (int i = 0; i < 2; i++) {
+		memset(&s[i], 0, sizeof(s[i]));
+		s[i].loop = loop;
+		const int fd = listen_anywhere(s[i].addr);
+		struct net_options o = options(&s[i], i == 0 ? "n1" : "n2", 7, NULL);
+		o.listen_fd = fd;
+		o.secrets =
+		    i == 0 ? (struct net_secrets){ new_one, old_one, sizeof(new_one), sizeof(old_one) } : *theirs;
+		s[i].peers = net_peers_new(&o);
+	}
+	net_peers_set(s[0].peers, "n2", s[1].addr);
+	net_peers_set(s[1].peers, "n1", s[0].addr);
+	run_for(loop, NULL, 600); /* several attempts; the first may be by the wrong secret */
+	const int up = net_peers_is_up(s[0].peers, "n2") + net_peers_is_up(s[1].peers, "n1");
+	assert_true(up == 0 || up == 2);
+	for (int i = 0; i < 2; i++)
+		net_peers_free(s[i].peers);
+	ev_loop_destroy(loop);
+	return up == 2;
+}
+
+/* Nodes get a new secret one by one: those that have both talk to those that have one of them, in both directions. */
+static void test_secret_is_replaced_node_by_node(void **state)
+{
+	(void)state;
+	static const uint8_t new_one[] = "the new secret of all", old_one[] = "the old secret of all";
+	static const uint8_t other[] = "a secret of nobody";
+	assert_true(do_meet(&(struct net_secrets){ .current = new_one, .current_len = sizeof(new_one) }));
+	assert_true(do_meet(&(struct net_secrets){ .current = old_one, .current_len = sizeof(old_one) }));
+	assert_true(do_meet(&(struct net_secrets){ new_one, old_one, sizeof(new_one), sizeof(old_one) }));
+	assert_false(do_meet(&(struct net_secrets){ .current = other, .current_len = sizeof(other) }));
+	assert_false(do_meet(&(struct net_secrets){ other, other, sizeof(other), sizeof(other) }));
+}
+
+/* Under TLS: who belongs is up; another authority's certificate, another's name, a plain node are refused and said. */
+static void test_peers_under_tls(void **state)
+{
+	(void)state;
+	struct tls_files files;
+	tls_files_init(&files);
+	tls_make_cert(&files, "ca", "n1", "DNS:n1");
+	tls_make_cert(&files, "ca", "n2", "DNS:n2");
+	tls_make_cert(&files, "ca", "addr", "IP:127.0.0.1");
+	tls_make_cert(&files, "ca", "n3", "DNS:n3,IP:10.0.0.1");
+	tls_make_ca(&files, "other");
+	tls_make_cert(&files, "other", "stranger", "DNS:n2,IP:127.0.0.1");
+	const struct {
+		const char *cert; /* of n2; NULL = plain */
+		bool is_up;
+		const char *says; /* to n1, which dials */
+	} cases[] = {
+		{ "n2", true, "" },
+		{ "addr", true, "" },
+		{ "n3", false, "names neither its id nor its address" },
+		{ "stranger", false, "certificate is refused" },
+		{ NULL, false, "" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ev_loop *loop = ev_loop_new(EVBACKEND_POLL);
+		struct side s[2];
+		struct net_tls *tls[2] = { NULL };
+		for (int k = 0; k < 2; k++) {
+			struct err e;
+			const char *cert = k == 0 ? "n1" : cases[i].cert;
+			memset(&s[k], 0, sizeof(s[k]));
+			s[k].loop = loop;
+			const int fd = listen_anywhere(s[k].addr);
+			struct net_options o = options(&s[k], k == 0 ? "n1" : "n2", 7, NULL);
+			o.listen_fd = fd;
+			if (cert)
+				assert_int_equal(tls_load(&files, cert, "ca", &tls[k], &e), 0);
+			o.tls = tls[k];
+			s[k].peers = net_peers_new(&o);
+		}
+		net_peers_set(s[0].peers, "n2", s[1].addr);
+		net_peers_set(s[1].peers, "n1", s[0].addr);
+		if (cases[i].is_up) {
+			assert_true(run_until(loop, NULL, &s[0].ups, 1, 3000));
+			assert_true(run_until(loop, NULL, &s[1].ups, 1, 3000));
+			send_text(&s[0], "n2", 5, "hello");
+			assert_true(run_until(loop, NULL, &s[1].frames, 1, 1000));
+			assert_int_equal(s[0].downs + s[1].downs, 0);
+		} else {
+			run_for(loop, NULL, 700);
+			assert_int_equal(s[0].ups + s[1].ups, 0);
+			assert_int_equal(s[0].downs, 1);
+			assert_int_equal(s[1].downs, 1);
+			if (!strstr(s[0].why, cases[i].says))
+				fail_msg("case %zu: %s", i, s[0].why);
+		}
+		for (int k = 0; k < 2; k++) {
+			net_peers_free(s[k].peers);
+			net_tls_free(tls[k]);
+		}
+		ev_loop_destroy(loop);
+	}
+	tls_files_fini(&files);
 }
 
 /* Another secret, another cluster, the own id: never up, down once, and one line each though it dials on (F28). */
@@ -411,6 +519,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_peers_meet_and_talk, setup),
+		cmocka_unit_test_setup(test_secret_is_replaced_node_by_node, setup),
+		cmocka_unit_test_setup(test_peers_under_tls, setup),
 		cmocka_unit_test_setup(test_misfits_are_refused_and_said_once, setup),
 		cmocka_unit_test_setup(test_lost_peer_is_refused_then_found_again, setup),
 		cmocka_unit_test_setup(test_half_hello_times_out, setup),

@@ -290,7 +290,7 @@ verb{
   end,
 }
 
--- ---- assignments and members ----
+-- ---- assignments ----
 
 local ASSIGNMENT_FILTERS = { "owner", "target", "replica", "member", "state", "prefix" }
 
@@ -367,59 +367,8 @@ verb{
   end,
 }
 
-local function member_row(m)
-  return {
-    m.id, m.kind, m.status, output.yes_no(m.placeable), output.yes_no(m.draining), m.owned_partitions,
-    m.leader and "leader" or m.voter and "voter" or nil,
-    m.heartbeat_age_seconds and output.age_s(m.heartbeat_age_seconds), m.addr,
-  }
-end
-local MEMBER_TITLES = { "ID", "KIND", "STATUS", "PLACEABLE", "DRAINING", "OWNED", "RAFT", "HEARTBEAT", "ADDR" }
-
-verb{
-  name = "members list",
-  alias = "members",
-  options = { { name = "tag", kind = "text", help = "only members with this tag, K=V" } },
-  about = "servers and brokers: state, what they own",
-  example = "veena members",
-  run = function(c, call)
-    local body, answer = c:call("GET", client.path("/v1/cluster/members", fields(call, { "tag" })))
-    answer_with(call, body, answer, function()
-      local rows = {}
-      for i, m in ipairs(body.members) do
-        rows[i] = member_row(m)
-      end
-      output.table(MEMBER_TITLES, rows)
-    end)
-  end,
-}
-
-verb{
-  name = "members get",
-  args = { "ID" },
-  about = "one member",
-  example = "veena members get n1",
-  run = function(c, call)
-    local body = c:call("GET", "/v1/cluster/members")
-    for _, m in ipairs(body.members) do
-      if m.id == call.args[1] then
-        if call.global.json then
-          print(json.encode(m))
-        else
-          local facts, row = {}, member_row(m)
-          for i, title in ipairs(MEMBER_TITLES) do
-            facts[i] = { title:lower(), row[i] }
-          end
-          output.facts(facts)
-        end
-        return
-      end
-    end
-    client.fail(EXIT_FAILED, ("no member %q; `veena members` lists them"):format(call.args[1]))
-  end,
-}
-
 fanout.add(verb, { answer_with = answer_with })
+require "veena.verbs_members"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_users"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
 

@@ -52,6 +52,37 @@ describe("command", function()
 		assert(code == 0 and out == "deleted orders\n", out)
 	end)
 
+	-- The verbs about members; what destroys needs --yes, and a dry run needs nothing.
+	harness.case("cordons, labels, drains and gives up members", { nodes = 1 }, function(c)
+		local node = c:leader()
+		local at = "--url " .. url_of(node) .. " "
+		local function says(words, text)
+			local code, out, err = veena(at .. words)
+			assert(code == 0 and out:find(text, 1, true), out .. (err or ""))
+		end
+		local registered = node:post("/v1/cluster/members", { id = "b1", addr = "127.0.0.1:9000" }, 201).json
+		says("members label b1 rack=r1,old", "labelled b1")
+		says("members get b1", "rack=r1")
+		says("members cordon b1", "gets no more partitions")
+		says("members get b1", "placeable  no")
+		says("members uncordon b1", "may be given partitions")
+		says("decommission b1 --dry-run", "decommissioning b1 would be carried out")
+		refuses(2, at .. "decommission b1", "--yes")
+		says("--yes decommission b1", "b1 is draining")
+		says("members decommission b1 --cancel", "b1 stays")
+		refuses(1, at .. "--yes decommission n1", "below_min_voters")
+		says("decommission n1 --dry-run", "below_min_voters")
+		refuses(1, at .. "members lost b1", "member_alive")
+		node:post("/v1/cluster/members/b1/leave", { mode = "restart" }, 200,
+			{ ["X-Veena-Session"] = "b1:" .. registered.session })
+		refuses(1, at .. "members lost b1", "data_loss")
+		refuses(2, at .. "members lost b1 --accept-data-loss", "--yes")
+		says("--yes members lost b1 --accept-data-loss --reason fire", "gave up b1")
+		refuses(1, at .. "members get b1", "member_not_found")
+		refuses(1, at .. "--yes forget n1", "does not forget itself")
+		refuses(1, at .. "--yes members forget zz", "member_not_found")
+	end)
+
 	-- The verbs about users: passwords come from files or standard input, never from the line, and are never shown.
 	harness.case("makes users, gives grants, changes passwords", { nodes = 1, auth = "root's own" }, function(c)
 		local function file(name, text)

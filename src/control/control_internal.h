@@ -93,6 +93,8 @@ bool judge_schema(void *arg, struct svc_schema_question *q); /* the svc_schema_j
 
 #define PASS_PROPOSALS_MAX 64 /* outstanding at once */
 
+#define BLOCKED_SAID_MAX 64
+
 /* Since when the leader itself has heard nothing of a member. */
 struct heard {
 	char id[RAFT_NAME_MAX + 1];
@@ -116,7 +118,9 @@ struct passes {
 
 	struct heard *heard; /* by id */
 	size_t heard_count;
-	uint64_t looked_ms;   /* at heartbeats, monotonic; 0: not in this term */
+	uint64_t looked_ms;                        /* at heartbeats, monotonic; 0: not in this term */
+	raft_index blocked_said[BLOCKED_SAID_MAX]; /* moves of which the log said that they are blocked; ring */
+	size_t blocked_next;
 	bool dead_refused;    /* the last verdict of who is dead would have broken the quorum, and that was said */
 	char drain_said[512]; /* what the log said last of what drains wait for */
 };
@@ -139,6 +143,8 @@ void prune_turn(struct passes *p);
 /* ---- moves.c: the rebalance ---- */
 
 void rebalance_turn(struct passes *p);
+/* Counts the moves that stand still, and says so once of each. */
+void moves_look(struct passes *p);
 
 /* ---- watch.c: who is dead ---- */
 
@@ -169,6 +175,7 @@ struct control {
 	_Atomic raft_term leading;                                             /* 0 = not the leader */
 	_Atomic uint64_t leading_since_ms;                                     /* monotonic */
 	_Atomic uint64_t intents[POLICY_KIND_COUNT][SVC_INTENT_OUTCOME_COUNT]; /* what became of what policies said */
+	_Atomic uint32_t moves_source_dead, moves_target_dead;                 /* when last looked */
 	_Atomic bool dead_refused; /* a verdict of who is dead would break the quorum */
 	struct plans plans;
 	struct requests requests;

@@ -14,6 +14,7 @@
 #include "control/control_internal.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -199,6 +200,9 @@ static void take_office(struct passes *p, raft_term term, uint64_t now_ms)
 	p->settle_until_ms = 0;
 	p->next_tick_ms = p->next_look_ms = p->next_prune_ms = p->next_sweep_ms = now_ms;
 	p->prune_wanted = p->sweep_wanted = p->plan_wanted = p->drain_wanted = false;
+	memset(p->blocked_said, 0, sizeof(p->blocked_said));
+	atomic_store(&p->lane.control->moves_source_dead, 0);
+	atomic_store(&p->lane.control->moves_target_dead, 0);
 	watch_forget(p);
 }
 
@@ -213,6 +217,7 @@ static void run_passes(struct passes *p, uint64_t now_ms)
 	if (now_ms >= p->next_look_ms && p->outstanding == 0) {
 		p->next_look_ms = now_ms + LOOK_MS;
 		liveness_turn(p, now_ms);
+		moves_look(p);
 	}
 	if (p->plan_wanted && p->outstanding == 0)
 		rebalance_turn(p);

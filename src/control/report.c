@@ -83,6 +83,11 @@ static void put_metrics(void *arg, struct buf *out)
 	prom_put_head(out, "veena_dead_marking_refused", "gauge",
 	              "1 while marking the silent voters dead would break the quorum.");
 	buf_printf(out, "veena_dead_marking_refused %d\n", (int)atomic_load(&c->dead_refused));
+	prom_put_head(out, "veena_moves_blocked", "gauge", "Moves under way that stand still, on the leader.");
+	buf_printf(out, "veena_moves_blocked{reason=\"source_dead\"} %" PRIu32 "\n",
+	           atomic_load(&c->moves_source_dead));
+	buf_printf(out, "veena_moves_blocked{reason=\"target_dead\"} %" PRIu32 "\n",
+	           atomic_load(&c->moves_target_dead));
 	prom_put_head(out, "veena_control_paused", "gauge", "1 while an operator has paused the kind.");
 	for (int k = 0; k < POLICY_KIND_COUNT; k++)
 		put_kind(out, "veena_control_paused", (enum policy_kind)k, 0); /* nothing can be paused yet */

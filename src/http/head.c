@@ -12,8 +12,7 @@ static const struct {
 	{ "x-narad-client", HTTP_FIELD_CLIENT },       { "if-match", HTTP_FIELD_IF_MATCH },
 	{ "if-none-match", HTTP_FIELD_IF_NONE_MATCH }, { "idempotency-key", HTTP_FIELD_IDEMPOTENCY_KEY },
 	{ "authorization", HTTP_FIELD_AUTHORIZATION }, { "accept", HTTP_FIELD_ACCEPT },
-	{ "last-event-id", HTTP_FIELD_LAST_EVENT_ID }, { "authorization", HTTP_FIELD_AUTHORIZATION },
-	{ "x-veena-session", HTTP_FIELD_SESSION },
+	{ "last-event-id", HTTP_FIELD_LAST_EVENT_ID }, { "x-veena-session", HTTP_FIELD_SESSION },
 };
 
 struct head_parse {

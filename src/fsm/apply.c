@@ -199,7 +199,11 @@ static int apply_command(struct fsm *f, struct apply *a, const struct entry *ent
 	rc = store_begin_child(a->txn);
 	if (rc)
 		return rc;
-	rc = run_commands(a, &view, &result->command);
+	rc = view.header.has_idem ? idem_judge(a, &view.header) : 0;
+	if (rc == 0)
+		rc = run_commands(a, &view, &result->command);
+	if (rc == 0 && view.header.has_idem)
+		rc = idem_keep(a, &view.header);
 	if (rc == 0)
 		rc = notes_seal(a, noted);
 	if (rc < 0)

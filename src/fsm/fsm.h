@@ -76,7 +76,8 @@
 	X(SESSION_REPLACED, 56, "session_replaced") /* not the member's newest registration */                         \
 	X(USER_NOT_FOUND, 60, "user_not_found")                                                                        \
 	X(USER_EXISTS, 61, "user_exists")                                                                              \
-	X(ROOT_PROTECTED, 62, "root_protected")
+	X(ROOT_PROTECTED, 62, "root_protected")                                                                        \
+	X(IDEMPOTENT, 90, "idempotent") /* an answer is kept under the entry's key: give that one */
 
 enum fsm_refusal {
 	FSM_OK = 0,

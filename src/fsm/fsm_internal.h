@@ -18,6 +18,7 @@
 #include "fsm/assignments.h"
 #include "fsm/changes.h"
 #include "fsm/fsm.h"
+#include "fsm/idem.h"
 #include "fsm/members.h"
 #include "fsm/reader.h"
 #include "fsm/settings.h"
@@ -303,6 +304,12 @@ MUST_CHECK int notes_render(struct store_txn *txn, struct arena *arena, enum fsm
                             struct buf *out);
 /* Ends an entry: of the notes from offset `from` on, one for each key, with the records as they are now. */
 MUST_CHECK int notes_seal(struct apply *a, size_t from);
+
+/* ---- idem.c ---- */
+
+/* FSM_IDEMPOTENT: an answer is kept under this entry's key already. */
+MUST_CHECK int idem_judge(struct apply *a, const struct entry_header *h);
+MUST_CHECK int idem_keep(struct apply *a, const struct entry_header *h); /* the entry's commands were applied */
 
 /* ---- settings.c ---- */
 

@@ -129,6 +129,8 @@ static void put_rare_fields(struct buf *out, const struct svc_answer *a, const s
 		buf_puts(out, "WWW-Authenticate: Basic realm=\"veena\"\r\n");
 	if (a->retry_after_s)
 		put_number_field(out, "Retry-After: ", a->retry_after_s);
+	if (a->replayed)
+		buf_puts(out, "Idempotency-Replayed: true\r\n");
 	if (a->not_applied)
 		buf_puts(out, "X-Veena-Applied: no\r\n");
 	if (a->allowed)

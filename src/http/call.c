@@ -13,8 +13,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fsm/changes.h"
 #include "http/forward.h"
 #include "http/thread.h"
+#include "model/rules.h"
 
 /* ---- the ends ---- */
 
@@ -95,7 +97,7 @@ static bool check_fields(const struct http_call *c, struct svc_answer *a)
 	} some[] = {
 		{ HTTP_FIELD_IF_MATCH, "If-Match", c->match.route->flags & HTTP_IF_MATCH },
 		{ HTTP_FIELD_IF_NONE_MATCH, "If-None-Match", c->match.route->flags & HTTP_READ },
-		{ HTTP_FIELD_IDEMPOTENCY_KEY, "Idempotency-Key", false },
+		{ HTTP_FIELD_IDEMPOTENCY_KEY, "Idempotency-Key", svc_write_takes_key(c->match.route->op) },
 	};
 
 	for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
@@ -187,6 +189,31 @@ static bool read_freshness(struct http_call *c, struct svc_answer *a)
 	return true;
 }
 
+/* Whatever the client says of what it wants, so that a key is never answered with another request's outcome. */
+static uint64_t hash_request(const struct http_call *c)
+{
+	const struct str parts[] = { c->target, c->fields[HTTP_FIELD_IF_MATCH], c->rq.body };
+	uint64_t h = (uint64_t)c->verb;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		h = h * 0x9e3779b97f4a7c15u + fsm_hash(parts[i].p ? parts[i] : (struct str){ "", 0 });
+	return h;
+}
+
+static bool read_key(struct http_call *c, struct svc_answer *a)
+{
+	const struct str key = c->fields[HTTP_FIELD_IDEMPOTENCY_KEY];
+
+	c->rq.idem_key = (struct str){ "", 0 };
+	if (!key.p)
+		return true;
+	if (!rule_idem_key(key))
+		return http_call_bad_param(a, "Idempotency-Key", "Idempotency-Key is 1 to 64 printable ASCII bytes");
+	c->rq.idem_key = key;
+	c->rq.request_hash = hash_request(c);
+	return true;
+}
+
 static bool read_dry_run(struct http_call *c, struct svc_answer *a)
 {
 	struct str v = http_call_param(c, "dry_run");
@@ -241,7 +268,7 @@ static bool prepare(struct http_call *c, struct svc_answer *a)
 		return false;
 	}
 	return check_content_type(c, a) && check_fields(c, a) && check_params(c, query, a) && read_freshness(c, a) &&
-	       read_dry_run(c, a) && (!c->match.route->read || c->match.route->read(c, a));
+	       read_dry_run(c, a) && read_key(c, a) && (!c->match.route->read || c->match.route->read(c, a));
 }
 
 /* ---- running ---- */

@@ -150,7 +150,7 @@ void http_wire_put_answer(struct buf *out, const struct svc_answer *a)
 		if (a->content_type && strcmp(a->content_type, content_types[i]) == 0)
 			type = i;
 	}
-	mp_put_array(&w, ANSWER_ITEMS);
+	mp_put_array(&w, ANSWER_ITEMS + 1);
 	mp_put_u64(&w, WIRE_VERSION);
 	mp_put_u64(&w, (uint64_t)a->status);
 	mp_put_u64(&w, type);
@@ -160,6 +160,7 @@ void http_wire_put_answer(struct buf *out, const struct svc_answer *a)
 	mp_put_bool(&w, a->not_leader);
 	mp_put_u64(&w, a->allowed);
 	mp_put_str(&w, str_of(a->etag));
+	mp_put_bool(&w, a->replayed);
 	end_head(out, from);
 }
 
@@ -185,8 +186,15 @@ int http_wire_get_answer(const uint8_t *bytes, size_t len, struct svc_answer *a,
 	a->not_leader = mp_read_bool(&r);
 	a->allowed = (unsigned)mp_read_u32(&r);
 	get_text(&r, a->etag, sizeof(a->etag));
+	/* Servers of before do not say. */
+	size_t items = ANSWER_ITEMS;
+
+	if (count > items) {
+		a->replayed = mp_read_bool(&r);
+		items++;
+	}
 	/* As with content types: nothing of a peer's choice gets into our headers. */
 	if (strspn(a->etag, "\"0123456789abcdef-") != strlen(a->etag))
 		return err_set(e, ERR_CORRUPT, "a forwarded answer has an impossible entity tag");
-	return close_head(&r, ANSWER_ITEMS, count, e);
+	return close_head(&r, items, count, e);
 }

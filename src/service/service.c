@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "service/auth.h"
+#include "service/idem.h"
 
 #define SCRATCH_KEEP (256u << 10) /* an answer's buffer that grew beyond this is given back */
 
@@ -23,6 +24,7 @@ struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
 	sh->started_ms = clock_mono_ms();
 	sh->admin_password = o->admin_password;
 	sh->progress = svc_progress_new();
+	sh->idem = svc_idem_new();
 	bcrypt_queue_init(&sh->bcrypt, o->pool);
 	if (o->auth)
 		sh->auth = auth_new(&sh->bcrypt);
@@ -34,6 +36,7 @@ void svc_shared_free(struct svc_shared *sh)
 	if (!sh)
 		return;
 	auth_free(sh->auth);
+	svc_idem_free(sh->idem);
 	svc_progress_free(sh->progress);
 	bcrypt_queue_fini(&sh->bcrypt);
 	mem_free(sh);

@@ -148,6 +148,8 @@ struct svc_request {
 	struct str if_match, if_none_match; /* header fields as received; p NULL: none */
 	struct str session;                 /* the same: ID:SESSION of a broker */
 	struct str body;                    /* as received */
+	struct str idem_key;                /* a write: Idempotency-Key; empty: none */
+	uint64_t request_hash;              /* of what makes the request the same one under its key */
 };
 
 #define SVC_ETAG_SIZE 36 /* two numbers of 16 hex digits, '-', quotes, NUL */
@@ -160,6 +162,7 @@ struct svc_answer {
 	char etag[SVC_ETAG_SIZE]; /* with its quotes; "" = none */
 	raft_index index;       /* a read: where it was read; a write: of its last entry; 0: the applied index of now */
 	uint32_t retry_after_s; /* 0: none */
+	bool replayed;          /* the first answer to a request under its key, once more */
 	bool not_applied;       /* a write that is committed and not yet applied on this node */
 	bool not_leader;        /* nothing happened; another node may be asked */
 	unsigned allowed;       /* of a 405, the http floor's: methods that the path takes */
@@ -205,6 +208,9 @@ struct svc_session {
 /* Is it the same login, and is what was found out about it still so? Constant time in the bytes. */
 bool svc_session_is(const struct svc *s, const struct svc_session *session, struct str header);
 void svc_session_keep(struct svc_session *session, struct str header, const struct svc_principal *p);
+
+/* Does the operation take an Idempotency-Key? What is one entry of the log does. */
+bool svc_write_takes_key(enum svc_op op);
 
 void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg);
 

@@ -42,6 +42,7 @@ struct svc_shared {
 	int64_t flags[FSM_SETTING_COUNT];
 	uint64_t started_ms;
 	struct svc_names names;
+	struct svc_idem *idem;
 	struct svc *threads[SVC_THREADS_MAX]; /* filled before the threads start */
 	struct wake *wakes[SVC_THREADS_MAX];
 	size_t thread_count;
@@ -72,6 +73,7 @@ enum svc_wake {
 };
 
 struct svc_write;
+struct svc_idem;
 struct svc_log;
 struct svc_login;
 struct auth;

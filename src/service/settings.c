@@ -109,7 +109,13 @@ static void build(struct svc_task *t, struct entry_builder *b)
 
 static void answer(struct svc_task *t, raft_index index, struct svc_answer *a)
 {
-	put_settings(t->svc, a);
+	struct json_writer w = { .out = &a->body };
+
+	json_begin_object(&w);
+	for (int i = 0; i < FSM_SETTING_COUNT; i++)
+		json_field_i64(&w, fsm_settings[i].name, planned(t, (enum fsm_setting)i));
+	json_end_object(&w);
+	svc_answer_json(a, 200);
 	a->index = index;
 }
 

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "fsm/idem.h"
 #include "service/auth.h"
+#include "service/idem.h"
 #include "store/store.h"
 
 static void write_check(struct svc_task *t);
@@ -29,6 +31,7 @@ void svc_write_drop(struct svc_task *t)
 		svc_schema_drop(t);
 		svc_hash_drop(t);
 	}
+	svc_idem_leave(t);
 	svc_task_give_name(t);
 }
 
@@ -467,6 +470,8 @@ static enum svc_verdict check(struct svc_task *t, struct store_txn *txn, struct 
 {
 	enum svc_verdict v = authorise(t, txn, a, rc);
 
+	if (v == SVC_VERDICT_OK)
+		v = svc_idem_check(t, txn, a, rc);
 	return v == SVC_VERDICT_OK ? t->write->kind->check(t, txn, a, rc) : v;
 }
 
@@ -579,7 +584,8 @@ static void refused_at_apply(struct svc_task *t)
 		retry_placement(t, want, refusal);
 		return;
 	}
-	if (is_changed(refusal) && w->changed_tries++ == 0) {
+	/* Under a key that came to an end meanwhile an answer is kept: the check finds it. */
+	if ((is_changed(refusal) || refusal == FSM_IDEMPOTENT) && w->changed_tries++ == 0) {
 		write_check(t);
 		return;
 	}
@@ -652,7 +658,8 @@ static void write_propose(struct svc_task *t)
 
 	entry_builder_init(&b);
 	w->kind->build(t, &b);
-	p.max_type = w->max_type = b.max_type;
+	svc_idem_plan(t, &h);
+	p.max_type = w->max_type = h.has_idem && b.max_type < FSM_IDEM_TYPE ? FSM_IDEM_TYPE : b.max_type;
 	rc = entry_builder_finish(&b, &h, &p.entry, &e);
 	entry_builder_fini(&b);
 	if (rc != 0) {
@@ -714,6 +721,11 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	}
 }
 
+bool svc_write_takes_key(enum svc_op op)
+{
+	return op != SVC_USER_SEED && kind_of(op) != NULL;
+}
+
 bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)
 {
 	struct svc_task *t = svc_task_new(s);
@@ -733,7 +745,7 @@ bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, v
 		write_fail_not_leader(t);
 		return true;
 	}
-	if (t->write->kind->parse && !t->write->kind->parse(t, &a)) {
+	if (!svc_idem_enter(t, &a) || (t->write->kind->parse && !t->write->kind->parse(t, &a))) {
 		write_answer(t, &a);
 		return true;
 	}

@@ -161,6 +161,8 @@ struct svc_write {
 	char unplaced[256];                  /* why partitions are left to the sweep; "" = they are not */
 	struct svc_placement *placement;
 	uint64_t began_ns; /* of the stage at hand */
+	bool idem_entered; /* it runs under an Idempotency-Key */
+	struct svc_task *idem_next;
 };
 
 /* ---- place.c ---- */

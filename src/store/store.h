@@ -44,7 +44,9 @@
 	X(X_ORPHAN, "x_orphan")                                                                                        \
 	X(X_LABELS, "x_labels")                                                                                        \
 	X(X_REPLICAS, "x_replicas")                                                                                    \
-	X(X_SETTINGS, "x_settings")
+	X(X_SETTINGS, "x_settings")                                                                                    \
+	X(X_IDEM, "x_idem")                                                                                            \
+	X(X_IDEM_AT, "x_idem_at")
 
 enum store_db {
 #define STORE_DB_ENUM(id, name) STORE_##id,

@@ -270,7 +270,10 @@ static const struct {
 	  "bad_json", NULL },
 	{ "POST /v1/topics HTTP/1.1\r\nHost: a\r\nContent-Type: application/octet-stream\r\n\r\n", 400, "bad_json",
 	  NULL },
-	{ JSON_POST "Idempotency-Key: k\r\n\r\n", 400, "bad_parameter", "\"field\":\"Idempotency-Key\"" },
+	{ JSON_POST "Idempotency-Key: "
+	            "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
+	            "\r\n\r\n",
+	  400, "bad_parameter", "\"field\":\"Idempotency-Key\"" },
 	{ "GET /v1/topics/t HTTP/1.1\r\nHost: a\r\nIf-Match: \"x\"\r\n\r\n", 400, "bad_parameter",
 	  "\"field\":\"If-Match\"" },
 	{ JSON_POST "If-Match: \"x\"\r\n\r\n", 400, "bad_parameter", "\"field\":\"If-Match\"" },

@@ -66,10 +66,13 @@ INCLUDES := -Isrc $(PKG_INCLUDES)
 # linker relaxes what that costs. NDEBUG is never defined: assert stays on.
 CFLAGS_common := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fno-omit-frame-pointer -fPIC -fno-semantic-interposition \
 	-pthread -g $(INCLUDES)
-CFLAGS_release := -O2
+# What runs in production: checked copies, guarded frames, nothing at a known or writable place.
+CFLAGS_release := -O2 -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 CFLAGS_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan := -O1 -fsanitize=thread
 CFLAGS_sim := -O2 -DVEENA_SIM
+LDFLAGS_release := -Wl,-z,relro,-z,now,-z,noexecstack
+PIE_release := -pie
 LDFLAGS_asan := -fsanitize=address,undefined
 LDFLAGS_tsan := -fsanitize=thread
 
@@ -185,11 +188,11 @@ $(B)/$1/flags: .FORCE
 
 $(B)/$1/veenad: $$(call archives_of,$1,daemon)
 	$$(say) "LD $1 $$@"
-	$$(Q)$$(CC) $$(LDFLAGS_$1) -o $$@ $$(call group,$$^) $$(call libs_of,daemon)
+	$$(Q)$$(CC) $$(PIE_$1) $$(LDFLAGS_$1) -o $$@ $$(call group,$$^) $$(call libs_of,daemon)
 
 $(B)/$1/veena: $$(call archives_of,$1,cli)
 	$$(say) "LD $1 $$@"
-	$$(Q)$$(CC) $$(LDFLAGS_$1) -o $$@ $$(call group,$$^) $$(call libs_of,cli)
+	$$(Q)$$(CC) $$(PIE_$1) $$(LDFLAGS_$1) -o $$@ $$(call group,$$^) $$(call libs_of,cli)
 
 # The daemon's own view of a cluster as a module for busted. Lua's symbols come from the interpreter; only the
 # module's opener is visible, so that nothing in it can bind to another library's functions. nodelete: what its static
@@ -371,6 +374,7 @@ CPPCHECK_NOT := --suppress=uninitvar --suppress=legacyUninitvar --suppress=ctuun
 lint: lint-arrows lint-format lint-tidy lint-cppcheck lint-lua ## include arrows, rooms, bans, format, tidy, cppcheck
 lint-arrows:
 	$(Q)$(LUA) tests/lint/lint.lua .
+	$(Q)$(LUA) tests/lint/faults.lua .
 lint-format:
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
 lint-tidy: $(TIDIED)
@@ -397,6 +401,10 @@ $(B)/analyze/%.log: %.c $(filter src/%.h,$(C_FILES))
 analyze: $(ANALYZED) ## the slow analyzers: clang's, and gcc's -fanalyzer
 	$(Q)$(LUA) tests/lint/analyze.lua $(ANALYZED)
 
+.PHONY: fault-table
+fault-table: ## writes the table of known faults and their tests into tests/README.md
+	$(Q)$(LUA) tests/lint/faults.lua . --write
+
 .PHONY: fmt
 fmt: ## formats the C sources in place
 	$(Q)clang-format -i $(C_FILES)
@@ -413,6 +421,7 @@ exit 60 lint-format $(MAKE) B=$(B) lint-format
 exit! 240 lint-tidy $(MAKE) B=$(B) -k -j$(JOBS) lint-tidy
 exit! 120 lint-cppcheck $(MAKE) B=$(B) lint-cppcheck
 exit 60 lint-lua $(MAKE) B=$(B) lint-lua
+exit 10 hardened $(LUA) tests/lint/hardened.lua $(B)/veenad $(B)/veena
 $(if $(TOOL_SPECS),busted 60 tools $(call LUA_PATHS,release) $(BUSTED) $(TOOL_SPECS))
 $(foreach p,$(call all_units_of,release),cmocka 120 $p $p$(newline))
 $(foreach p,$(call all_units_of,asan),cmocka 240 $p $p$(newline))

@@ -125,13 +125,17 @@ static bool is_own_extra_set(const struct node *n, const struct fsm_member *m)
 static struct node_reports *make_reports(const struct node *n, const struct fsm_members *members)
 {
 	struct node_reports *r = mem_zalloc(sizeof(*r) + members->count * sizeof(r->rows[0]));
+	r->room = members->count;
 	for (size_t i = 0; i < members->count; i++) {
 		const struct fsm_member *m = &members->rows[i];
-		if (m->kind != FSM_KIND_SERVER || m->id.len > RAFT_NAME_MAX)
+		const bool broker = m->kind != FSM_KIND_SERVER;
+		if (m->id.len > RAFT_NAME_MAX)
 			continue;
-		struct node_report *row = &r->rows[r->count++];
+		struct node_report *row = broker ? &r->rows[r->room - ++r->broker_count] : &r->rows[r->count++];
 		memcpy(row->name, m->id.p, m->id.len);
 		row->name[m->id.len] = '\0';
+		if (broker)
+			continue;
 		snprintf(row->build, sizeof(row->build), STR_FMT, STR_ARG(m->build));
 		row->entry_types = m->entry_types ? m->entry_types : COMMAND_LEGACY_MAX;
 		row->row = !m->alive ? NODE_ROW_DEAD : m->draining ? NODE_ROW_DRAINING : NODE_ROW_ALIVE;

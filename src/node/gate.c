@@ -29,6 +29,16 @@ const struct node_report *node_gate_report(const struct node *n, const char *nam
 	return NULL;
 }
 
+bool node_gate_is_broker(const struct node *n, const char *name)
+{
+	const struct node_reports *r = n->reports;
+	for (size_t i = 0; r && i < r->broker_count; i++) {
+		if (strcmp(r->rows[r->room - 1 - i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* ---- who knows what ---- */
 
 static void see(const char *name, const char *after, const char **first)

@@ -201,6 +201,10 @@ static int judge_newcomer(const struct node *n, const struct node_admission *a, 
 		snprintf(why, cap, "it was removed from the cluster");
 		return NODE_CHANGE_REMOVED;
 	}
+	if (!name && node_gate_is_broker(n, a->id)) {
+		snprintf(why, cap, "a broker is registered under the id %s", a->id);
+		return NODE_CHANGE_TAKEN;
+	}
 	if (name && may_be_alive(n, name->id)) {
 		snprintf(why, cap, "another server with the id %s answers at %s", name->name, name->addr);
 		return NODE_CHANGE_TAKEN;

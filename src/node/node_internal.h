@@ -149,7 +149,9 @@ struct node_reports {
 	bool own_row;       /* this node has a member row */
 	bool own_extra_set; /* and it says what the options say */
 	size_t count;
-	struct node_report rows[]; /* servers, ordered by name */
+	size_t room;               /* of rows */
+	size_t broker_count;       /* the last rows, of which only the names count */
+	struct node_report rows[]; /* servers, ordered by name; then room; then brokers */
 };
 
 struct node_apply_side {
@@ -326,8 +328,9 @@ struct node_registration {
 	bool accepted;    /* since start */
 	uint64_t request; /* of the attempt made last */
 	uint64_t next_ms;
-	node_id told_leader; /* leader the attempt went to */
-	int last_refusal;    /* logged once per kind */
+	node_id told_leader;             /* leader the attempt went to */
+	int last_refusal;                /* logged once per kind */
+	char readmit[RAFT_NAME_MAX + 1]; /* leader: a server of the configuration that a tombstone refused; "" = none */
 	struct node_register_slot slots[NODE_REGISTER_SLOTS];
 };
 
@@ -344,6 +347,7 @@ bool node_gate_lets(const struct node *n, unsigned type);       /* may an entry 
 void node_gate_note_use(struct node *n, const struct entry *e); /* an entry that is in the log now */
 
 const struct node_report *node_gate_report(const struct node *n, const char *name); /* NULL: no row */
+bool node_gate_is_broker(const struct node *n, const char *name); /* is this id one that a broker registered? */
 
 /* ---- who belongs to the cluster (membership.c) ---- */
 

@@ -142,7 +142,12 @@ static struct slab *make_entry(struct node *n, const struct wire_register *r, un
 		                  .last_heartbeat = (int64_t)(clock_wall_ms() / 1000),
 		                  .build = r->build,
 		                  .entry_types = r->entry_types };
+	const struct cmd_member_at readmit = { .id = r->id };
 	entry_builder_clear(&n->builder);
+	if (str_is(r->id, n->registration.readmit)) {
+		log_info("member.readmitted", "id=%s", n->registration.readmit);
+		entry_builder_add(&n->builder, CMD_MEMBER_READMIT, &readmit);
+	}
 	entry_builder_add(&n->builder, CMD_MEMBER_JOIN, &m);
 	if (r->extra && node_gate_lets(n, CMD_MEMBER_EXTRA)) {
 		const struct member_extra x = {
@@ -230,6 +235,19 @@ void node_register_on_frame(struct node *n, const struct node_event *ev)
 		reply_to(n, ev->hello.name, rec.request, rc, 0);
 }
 
+/* A tombstone stands for an id that was removed; whoever is in the configuration under it came in since, as a newcomer
+ * or by an operator's word. Its next attempt takes the tombstone away. */
+static int judge_outcome(struct node *n, const char *name, int code)
+{
+	struct node_registration *r = &n->registration;
+	if (strcmp(r->readmit, name) == 0)
+		r->readmit[0] = '\0';
+	if (code != FSM_MEMBER_REMOVED || n->view.role != RAFT_LEADER || !raft_conf_find_name(&n->conf, name))
+		return code;
+	snprintf(r->readmit, sizeof(r->readmit), "%s", name);
+	return ERR_BUSY; /* it is asked again at once */
+}
+
 void node_register_drain(struct node *n)
 {
 	struct node_completion c;
@@ -239,9 +257,10 @@ void node_register_drain(struct node *n)
 		if (!s->used || s->generation != c.generation)
 			continue;
 		s->used = false;
+		const int code = judge_outcome(n, s->name, c.code);
 		if (strcmp(s->name, n->o.id) == 0)
-			on_outcome(n, s->request, c.code);
+			on_outcome(n, s->request, code);
 		else
-			reply_to(n, s->name, s->request, c.code, c.index);
+			reply_to(n, s->name, s->request, code, c.index);
 	}
 }

@@ -190,7 +190,8 @@ static enum svc_verdict read_session(struct svc_task *t, struct str id, struct c
 	if (str_eq(out->id, id) && out->session.len > 0 && out->session.len <= INCARNATION_LEN)
 		return SVC_VERDICT_OK;
 	svc_fail(a, 400, "bad_parameter", "X-Veena-Session",
-	         field.p ? "X-Veena-Session is ID:SESSION, with the id of the member that asks and the session that register gave"
+	         field.p ? "X-Veena-Session is ID:SESSION, with the id of the member that asks and the session that "
+	                   "register gave"
 	                 : "this request needs the header X-Veena-Session: ID:SESSION, as register gave it");
 	return SVC_VERDICT_FAILED;
 }

@@ -395,6 +395,57 @@ static void test_removed_server_stays_out(void **state)
 	expect_equal_states(w);
 }
 
+static void commit(struct world *w, size_t i, enum command_type type, const void *command)
+{
+	const struct entry_header h = { .origin = STR_LIT("n1") };
+	struct slab *entry = NULL;
+	struct entry_builder b;
+	entry_builder_init(&b);
+	entry_builder_add(&b, type, command);
+	assert_int_equal(entry_builder_finish(&b, &h, &entry, NULL), 0);
+	entry_builder_fini(&b);
+	world_propose_entry(w, i, entry, 1, 0, type);
+	assert_int_equal(world_wait(w, i).code, 0);
+}
+
+/* A server that was decommissioned left a tombstone. Added anew by an operator it is a member again, by itself. */
+static void test_tombstone_goes_with_an_admission(void **state)
+{
+	struct world *w = *state;
+	const size_t leader = start_three(w);
+	const char *const join[] = { w->nodes[leader].addr };
+	const struct cmd_member_at gone = { str_of(w->nodes[3].name), 5 };
+	w->nodes[3].options.join = join;
+	w->nodes[3].options.join_count = 1;
+	world_start(w, 3);
+	world_until(w, is_voter(w, leader, 3) && is_voter(w, 3, 3));
+	assert_int_equal(remove_server(w, leader, 3, ""), 0);
+	commit(w, leader, CMD_MEMBER_REMOVE, &gone);
+	world_until(w, world_status(w, 3).removed);
+	assert_int_equal(set_server(w, leader, 3, true, ""), 0);
+	world_until(w, is_voter(w, leader, 3)); /* only who is registered is promoted */
+	assert_true(world_logged("member.readmitted"));
+	expect_equal_states(w);
+}
+
+/* An id that a broker registered is not given to a server: the gate would count neither. */
+static void test_brokers_id_is_no_servers(void **state)
+{
+	struct world *w = *state;
+	const size_t leader = start_three(w);
+	const struct cmd_member_register broker = {
+		.id = str_of(w->nodes[3].name), .addr = STR_LIT("h:1"), .session = STR_LIT("0123456789abcdef"), .at = 5
+	};
+	commit(w, leader, CMD_MEMBER_REGISTER, &broker);
+	world_start(w, 3);
+	assert_int_equal(set_server(w, leader, 3, true, "a broker is registered"), NODE_CHANGE_TAKEN);
+	assert_int_equal(world_status(w, leader).conf.count, 3);
+	/* It reports no entry types, and holds nothing back (F26). */
+	assert_int_equal(world_status(w, leader).cluster_min_type, fsm_max_known_type());
+	const struct node_status st = world_status(w, leader);
+	assert_null(node_held_back_by(&st, fsm_max_known_type()));
+}
+
 /* A leader may remove itself: it is answered, knows that it is no member any more, and another leads. */
 static void test_leader_removes_itself(void **state)
 {
@@ -614,6 +665,8 @@ int main(void)
 		TEST(test_F12_wiped_and_stale_elect_nobody),
 		TEST(test_id_in_use_is_not_given_away),
 		TEST(test_removed_server_stays_out),
+		TEST(test_tombstone_goes_with_an_admission),
+		TEST(test_brokers_id_is_no_servers),
 		TEST(test_leader_removes_itself),
 		TEST(test_F09_cut_off_server_is_removed),
 		TEST(test_removal_leaves_a_healthy_majority),

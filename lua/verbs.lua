@@ -373,7 +373,7 @@ require "veena.verbs_users"(verb, { answer_with = answer_with, confirm = confirm
 require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
 
 -- A script's own words are its own: they are not read as options. It finds the modules of this folder by require, those
--- that lie beside it too, and in CLIENT the client that the options before `run` describe.
+-- that lie beside it too, and in `client.current` the client that the options before `run` describe.
 verb{
   name = "run",
   args = { "FILE.lua", "[ARG...]" },
@@ -386,8 +386,8 @@ verb{
     end
     local folder = words[1]:match("^(.*/)") or "./"
     package.path = folder .. "?.lua;" .. package.path
-    local env = setmetatable({ CLIENT = client.new(global) }, { __index = _G })
-    local chunk, problem = loadfile(words[1], "t", env)
+    client.current = client.new(global)
+    local chunk, problem = loadfile(words[1], "t")
     if not chunk then
       io.stderr:write("veena: run: ", problem, "\n")
       return EXIT_USAGE

@@ -1,5 +1,5 @@
--- Policies that mean harm, or are careless: each ends within its budget, says so, and leaves nothing behind. Rows F39 to
--- F42 of the fault catalogue; what a daemon does meanwhile is shown by tests/cluster/control_spec.lua.
+-- Policies that mean harm, or are careless: each ends within its budget, says so, and leaves nothing behind. Rows F39
+-- to F42 of the fault catalogue; what a daemon does meanwhile is shown by tests/cluster/control_spec.lua.
 
 local veena = require "veena.spec"
 
@@ -61,7 +61,8 @@ describe("endless work (F39) ends by its budget:", function()
     ["insertions at the front"] = "local t = {} while true do table.insert(t, 1, 1) end",
     ["removals from the front"] =
       "while true do local t = {} for i = 1, 50000 do t[i] = i end while #t > 0 do table.remove(t, 1) end end",
-    ["repeated unpacking"] = "local t = {} for i = 1, 200 do t[i] = i end while true do select('#', table.unpack(t)) end",
+    ["repeated unpacking"] =
+      "local t = {} for i = 1, 200 do t[i] = i end while true do select('#', table.unpack(t)) end",
     ["comparisons of long texts"] = "local a, b = ('x'):rep(65000) .. 'a', ('x'):rep(65000) .. 'b' while a < b do end",
   })
 end)
@@ -70,7 +71,8 @@ describe("bombs (F39, F42) do not go off:", function()
   each(EITHER, {
     ["a pattern with nested repeats"] = "return string.find(('a'):rep(30000), ('.-'):rep(12) .. 'b')",
     ["a huge repeat"] = "return ('x'):rep(1e9)",
-    ["a concat of much"] = "local s, t = ('x'):rep(60000), {} for i = 1, 1000000 do t[i] = s end return table.concat(t)",
+    ["a concat of much"] =
+      "local s, t = ('x'):rep(60000), {} for i = 1, 1000000 do t[i] = s end return table.concat(t)",
     ["a sort that contradicts itself"] =
       "local t = {} for i = 1, 100000 do t[i] = i % 7 end while true do table.sort(t, function() return true end) end",
     ["a wide format"] = "return string.format('%99999d', 1)",
@@ -81,7 +83,8 @@ describe("bombs (F39, F42) do not go off:", function()
     ["growing texts"] = "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(60000) .. i end",
     ["a million closures"] = "local t = {} for i = 1, 1e9 do t[i] = function() return i end end",
     ["deep recursion"] = "local function f(n) return 1 + f(n + 1) end return f(0)",
-    ["deep recursion through pcall"] = "local function f() local ok, e = pcall(f) return ok, e end while true do f() end",
+    ["deep recursion through pcall"] =
+      "local function f() local ok, e = pcall(f) return ok, e end while true do f() end",
     ["deep recursion through sort"] =
       "local function f() table.sort({ 1, 2, 3 }, function() f() return false end) end while true do f() end",
     ["utf8 and pack"] = "return utf8.char(1) .. string.pack('s', 'x')",
@@ -149,7 +152,8 @@ describe("what is no answer is a fault:", function()
   end)
 
   it("an unknown member is refused, not a fault", function()
-    local p = veena.policy{ source = "return { plan = function() return { { topic = 't', partition = 0, to = 'zz' } } end }" }
+    local p = veena.policy{ source = [[return { plan = function()
+      return { { topic = "t", partition = 0, to = "zz" } } end }]] }
     assert.equal("member_not_found", veena.try(p, cluster).refused[1].code)
     p = veena.policy{ source = "return { place = function() return { [1] = 'zz' } end }" }
     assert.equal("member_not_found", veena.try(p, cluster, { topic = "t", partitions = { 1 } }).refused[1].code)
@@ -180,7 +184,9 @@ describe("memory (F42)", function()
       fault_of(("local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t .. %d end"):format(i))
     end
     for i = 1, 300 do -- texts that differ leave nothing either
-      local p = veena.policy{ source = ("return { plan = function() return {}, '%d' end } -- %s"):format(i, ("x"):rep(3000)) }
+      local p = veena.policy{
+        source = ("return { plan = function() return {}, '%d' end } -- %s"):format(i, ("x"):rep(3000)),
+      }
       veena.try(p, cluster)
     end
     collectgarbage()

@@ -4,16 +4,16 @@
 --
 -- It is what authors of brokers read. Everything that matters for data stands here: when it may write (lease), when it
 -- must stop (freeze), when a move is complete (flip), and when a file may go (confirm). Its one simplification is how
--- brokers talk to each other: all of them see one directory, ROOT/ID is a broker's disk, and a request to another broker
--- is a small file in that broker's folder. A real one would use its own protocol for "copy" and "freeze".
+-- brokers talk to each other: all of them see one directory, ROOT/ID is a broker's disk, and a request to another
+-- broker is a small file in that broker's folder. A real one would use its own protocol for "copy" and "freeze".
 --
 -- A partition's file is TOPIC-TOPICID-PARTITION.log. As owner it appends a line each tick, so that a test can see who
 -- wrote what and when: "SEQUENCE ID MILLISECONDS".
 
 local client = require "veena.client"
 local disk = require "disk"
+local http = require "veena.http"
 local json = require "veena.json"
-local term = require "veena.term"
 
 local FREEZE_S = 10         -- a freeze lapses by itself after this
 local SETTLE_S = 3          -- what is left of a freeze must be longer than this to complete on it
@@ -120,16 +120,73 @@ local function has_lease()
   return node.heard and disk.now() - node.heard < node.lease_s
 end
 
--- ---- what it holds ----
-
 local function key_of(a)
   return ("%s-%s-%d"):format(a.topic, a.topic_id, a.partition)
 end
 
--- The newest list of our partitions, or nil. Only a hint: what destroys is confirmed one by one.
-local function list_assignments()
-  local ok, rows = pcall(node.client.pages, node.client, "/v1/assignments", { member = node.id }, "assignments")
-  return ok and rows or nil
+-- ---- what it holds, told by watch ----
+
+-- Everything that names us, by key. Only a hint: what destroys is confirmed one by one.
+local rows = {}
+
+local function take(event)
+  local a = event.record
+  if event.op == "put" and (a.owner_id == node.id or a.target_id == node.id) then
+    rows[event.key] = a
+  else
+    rows[event.key] = nil
+  end
+end
+
+-- Lines of one index count together, when the last of them (it has no `more`) is there; a stream that breaks between
+-- them is resumed before the first.
+local function take_line(line, batch)
+  local event = json.decode(line)
+  if type(event) ~= "table" then
+    return
+  elseif event.op == "error" then
+    node.index = event.code ~= "compacted" and node.index or nil -- compacted: begin again with all there is
+    return
+  elseif event.op == "put" or event.op == "delete" then
+    batch[#batch + 1] = event
+  end
+  if not event.more and (node.index or event.op == "synced") then
+    for i = 1, #batch do
+      take(batch[i])
+    end
+    node.index = event.index
+    local changed = #batch > 0
+    for i = #batch, 1, -1 do
+      batch[i] = nil
+    end
+    return changed
+  end
+end
+
+-- Follows the watch for `wait_s`, or until something changed. The first time it takes the whole state.
+local function follow(wait_s)
+  local batch, rest, url = {}, "", node.client.urls[node.client.at]
+  if not node.index then
+    rows = {}
+  end
+  local answer, kind = http.request{
+    method = "GET",
+    url = url .. client.path("/v1/watch",
+      { domains = "assignments", member = node.id, since = node.index, initial = not node.index or nil }),
+    headers = { "X-Veena-Client: datanode" }, timeout_ms = math.floor(wait_s * 1000),
+    on_body = function(bytes)
+      rest = rest .. bytes
+      local changed = false
+      for line in rest:gmatch("([^\n]*)\n") do
+        changed = take_line(line, batch) or changed
+      end
+      rest = rest:match("[^\n]*$")
+      return not changed
+    end,
+  }
+  if kind == "unreachable" or (answer and answer.status ~= 200) then
+    node.client:next_node()
+  end
 end
 
 -- As source: another broker asked us to freeze. We stop, and say how far we got. Returns what was asked while it lasts.
@@ -143,7 +200,8 @@ local function answer_freeze(key)
 end
 
 -- A freeze lapsed. The flip it was for may have happened, or may still be on its way to the leader: we write again only
--- when the leader confirms that we own the partition and that this move is no more. If it still is, we end it ourselves.
+-- when the leader confirms that we own the partition and that this move is no more. If it still is, we end it
+-- ourselves.
 local function is_ours_again(a, held)
   local said = confirm(a)
   if not (said and said.as == "owner") then
@@ -279,12 +337,12 @@ end
 
 local function tick()
   stay_member()
-  local rows = list_assignments()
-  if not rows then
-    return
+  follow(TICK_S)
+  if not node.index then
+    return -- nothing is known yet: nothing is written, moved or given up
   end
   local held, moving = {}, {}
-  for _, a in ipairs(rows) do
+  for _, a in pairs(rows) do
     if a.owner_id == node.id then
       held[key_of(a)] = true
       -- A flip whose answer was lost leaves its copy in staging: it is ours now.
@@ -303,12 +361,11 @@ end
 local function main(args)
   local o = read_options(args)
   node.id, node.root, node.beside, node.keep_s = o.id, o.root, o.beside, tonumber(o["keep-s"])
-  node.client = client.new(CLIENT.global)
+  node.client = client.current
   node.heartbeat_s, node.lease_s = 1, 5
   disk.open(node.root, node.id)
   while true do
     tick()
-    term.sleep(TICK_S)
   end
 end
 

@@ -1,6 +1,6 @@
 -- The data node's disk: ROOT/ID/live holds partitions, ROOT/ID/staging copies of moves that are not complete,
--- ROOT/ID/requests what other brokers ask. Requests are written to a name of their own and renamed, so that nobody reads
--- half of one.
+-- ROOT/ID/requests what other brokers ask. Requests are written to a name of their own and renamed, so that nobody
+-- reads half of one.
 
 local json = require "veena.json"
 local term = require "veena.term"

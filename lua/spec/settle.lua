@@ -2,8 +2,8 @@
 --
 --   local view, passes, moves = veena.settle({ placement = p1, rebalance = p2 }, cluster, { passes = 50 })
 --
--- In each pass partitions without an owner are placed, moves are planned, and those under way come to their end. `moves`
--- lists every move in the order in which it was set. Without a fixpoint within `passes` that is an error.
+-- In each pass partitions without an owner are placed, moves are planned, and those under way come to their end.
+-- `moves` lists every move in the order in which it was set. Without a fixpoint within `passes` that is an error.
 
 local function place_all(try, policies, c, settled)
   for topic in c:topics() do

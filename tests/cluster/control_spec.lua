@@ -118,7 +118,8 @@ describe("control", function()
 		end
 		local WILD = {
 			placement = "return { place = function() while true do pcall(function() while true do end end) end end } -- %d",
-			rebalance = "return { plan = function() local t = {} while true do t[#t + 1] = ('x'):rep(60000) .. #t end end } -- %d",
+			rebalance = "return { plan = function() local t = {} "
+				.. "while true do t[#t + 1] = ('x'):rep(60000) .. #t end end } -- %d",
 			drain = "return { finished = function() local s = 'x' while true do s = s .. s end end } -- %d",
 		}
 		local calm = p99(1000, function() end)

@@ -1,8 +1,8 @@
 -- Which partitions move, so that every member has its share and a draining one has none.
 --
 -- Every member that can take partitions has the same share, give or take one; who has more than the share gives, who
--- has less receives. Only what is needed moves: a balanced cluster moves nothing, and a move counts at its destination from
--- the moment it is planned. Members that are dead are left alone (they may come back with the data), and so are
+-- has less receives. Only what is needed moves: a balanced cluster moves nothing, and a move counts at its destination
+-- from the moment it is planned. Members that are dead are left alone (they may come back with the data), and so are
 -- partitions that are pinned or on their way already. What `allowed` of the placement policy forbids is not planned; a
 -- child topic's partition keeps away from the owner of its parent's partition where that is possible.
 --

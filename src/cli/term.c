@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 
 #define WIDTH_DEFAULT 100
@@ -82,9 +83,7 @@ static int term_sleep(lua_State *L)
 /* now(): Unix seconds, with a fraction. */
 static int term_now(lua_State *L)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
-	lua_pushnumber(L, (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec / 1e9);
+	lua_pushnumber(L, (lua_Number)clock_wall_ms() / 1000);
 	return 1;
 }
 

@@ -129,6 +129,8 @@ static int open_node(struct daemon *d, struct err *e)
 		.snapshots_kept = (uint32_t)c->snapshots_kept,
 		.map_gib = (uint32_t)c->map_gib,
 		.sync_fsm = c->sync == 1,
+		.room_reserve = NODE_ROOM_RESERVE,
+		.scrub = true,
 		.pool = d->pool,
 	};
 	return node_open(&o, &d->node, e);

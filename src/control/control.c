@@ -65,8 +65,7 @@ bool lane_open_view(struct lane *l, uint64_t now_ms)
 	node_get_status(c->node, &lv->status);
 	const raft_term term = atomic_load(&c->leading);
 	/* The term's first entry applied here proves that everything committed before is applied too. */
-	if (term == 0 || lv->status.role != RAFT_LEADER || lv->status.term != term || lv->status.term_start == 0 ||
-	    fsm_applied_index(node_fsm(c->node)) < lv->status.term_start)
+	if (!node_holds_office(&lv->status, fsm_applied_index(node_fsm(c->node)), term))
 		return false;
 	struct store_txn *txn;
 	const struct fsm_members *members;

@@ -3,6 +3,7 @@
  * A sum, so that it is kept up by adding what is written and subtracting what it replaces, in any order. fsm_meta is
  * rewritten with every batch, so its two records that count are hashed when the digest is asked for; txid differs
  * between nodes by nature (batches are cut differently) and is left out. x_meta holds the digests themselves. */
+#include <inttypes.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -89,4 +90,42 @@ int fsm_count_digest(struct store_txn *txn, struct fsm_digest *out)
 	add_up(&d);
 	*out = d;
 	return 0;
+}
+
+int fsm_scrub(struct store_txn *txn, enum store_db db, struct err *e)
+{
+	struct fsm_state s;
+	struct buf scratch = { 0 };
+	uint64_t sum = 0;
+	if (db == STORE_FSM_META || db == STORE_X_META)
+		return 0;
+	int rc = fsm_state_load(txn, &s);
+	if (rc == 0)
+		rc = sum_db(txn, db, &scratch, &sum);
+	buf_fini(&scratch);
+	if (rc)
+		return err_set(e, rc, "bucket %s: %s", store_db_name(db), store_txn_error(txn)->msg);
+	if (sum != s.digest[db])
+		return err_set(e, ERR_CORRUPT,
+		               "bucket %s is damaged: at index %" PRIu64 " its records give %016" PRIx64
+		               ", they were written as %016" PRIx64,
+		               store_db_name(db), s.applied, sum, s.digest[db]);
+	return 0;
+}
+
+int fsm_scrub_image(const char *path, struct err *e)
+{
+	struct store *image;
+	struct store_txn *txn;
+	int rc = store_open_image(path, &image, e);
+	if (rc)
+		return rc;
+	rc = store_begin_read(image, &txn, e);
+	if (rc == 0) {
+		for (int db = 0; rc == 0 && db < STORE_DB_COUNT; db++)
+			rc = fsm_scrub(txn, (enum store_db)db, e);
+		store_abort(txn);
+	}
+	const int closed = store_close(image, false, rc ? NULL : e);
+	return rc ? rc : closed;
 }

@@ -171,6 +171,11 @@ struct fsm_digest {
 MUST_CHECK int fsm_get_digest(struct store_txn *txn, struct fsm_digest *out);   /* constant time */
 MUST_CHECK int fsm_count_digest(struct store_txn *txn, struct fsm_digest *out); /* reads everything: scrub and tests */
 
+/* Does a database still hold what its digest says? Reads all of it, with memory for one record. ERR_CORRUPT names the
+ * database; those without a kept digest (fsm_meta, x_meta) are always right. */
+MUST_CHECK int fsm_scrub(struct store_txn *txn, enum store_db db, struct err *e);
+MUST_CHECK int fsm_scrub_image(const char *path, struct err *e); /* every database of a finished image */
+
 /* Walks the whole state and compares what is derived with what it derives from: packed owners, indexes, counts,
  * digests. ERR_CORRUPT names the first difference. Slow: tests, the simulator, a scrub. */
 MUST_CHECK int fsm_check(struct store_txn *txn, struct err *e);

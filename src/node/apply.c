@@ -319,6 +319,15 @@ static void note_type(struct node *n, const struct entry *e)
 		atomic_store_explicit(&n->applied_type, type, memory_order_relaxed);
 }
 
+/* Every node consumes it and none does anything: nothing depends on it, but somebody wrote it. */
+static void note_undecodable(struct node *n, const struct entry *e)
+{
+	atomic_fetch_add_explicit(&n->undecodable, 1, memory_order_relaxed);
+	log_error("metastore: raft entry does not decode; consumed without effect",
+	          "index=%" PRIu64 " term=%" PRIu64 " bytes=%" PRIu32 " remedy=\"report it\"", e->index, e->term,
+	          e->len);
+}
+
 static void tell_applied(struct node *n, raft_index applied)
 {
 	struct err e;
@@ -339,6 +348,8 @@ static void apply_some(struct node *n, uint64_t now)
 	size_t finished = 0;
 	while (finished < count && a->entries[finished].index <= applied) {
 		note_type(n, &a->entries[finished]);
+		if (a->results[finished].refusal == FSM_UNDECODABLE)
+			note_undecodable(n, &a->entries[finished]);
 		finish_one(a, &a->results[finished++]);
 	}
 	if (finished > 0)

@@ -196,6 +196,7 @@ static int assemble(struct node *n, const struct node_found *f, struct err *e)
 	n->applied_told = f->applied;
 	n->log.self = n->self;
 	snprintf(n->status.id, sizeof(n->status.id), "%s", n->o.id);
+	fsm_reader_init(&n->scrub.reader, n->fsm);
 	int rc = start_raft(n, f, e);
 	if (rc == 0)
 		rc = node_apply_open(n, e);
@@ -320,12 +321,15 @@ void node_close(struct node *n)
 	if (!n)
 		return;
 	assert(!atomic_load(&n->segment.busy) && !atomic_load(&n->sync.busy)); /* the pool has run dry */
+	assert(!atomic_load(&n->room.busy) && !atomic_load(&n->scrub.busy));
+	fsm_reader_fini(&n->scrub.reader);
 	assert(!atomic_load(&n->snap.take.busy) && !atomic_load(&n->snap.prune.busy));
 	discard_queued(n);
 	raft_free(n->raft);
 	wal_close(n->wal);
 	struct err e = { 0 };
-	const bool clean = n->opened && !atomic_load(&n->apply_failed) && !atomic_load(&n->sync_failed);
+	const bool clean = n->opened && !atomic_load(&n->apply_failed) && !atomic_load(&n->sync_failed) &&
+	                   !atomic_load(&n->scrub.failed);
 	if (fsm_close(n->fsm, clean, &e) != 0)
 		log_warn("metastore: fsm.mdb was not marked clean; the next start rebuilds it", "reason=\"%s\"", e.msg);
 	node_dir_close(&n->dir);

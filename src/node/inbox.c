@@ -110,6 +110,8 @@ static void on_raft_frame(struct node *n, const struct node_event *ev)
 		return;
 	}
 	node_links_note(n, &ev->hello, m.type == RAFT_MSG_APPEND || m.type == RAFT_MSG_SNAPSHOT);
+	if (node_room_drops(n, &m))
+		return; /* as if it were lost; the leader sends it again */
 	raft_step(n->raft, &m);
 }
 

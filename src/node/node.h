@@ -27,6 +27,8 @@ struct node_peer_addr {
 	char addr[RAFT_ADDR_MAX + 1]; /* cluster address */
 };
 
+#define NODE_ROOM_RESERVE (9u << 20) /* a segment of the log and a commit */
+
 /* All strings are borrowed for node_open. Times in milliseconds. */
 struct node_options {
 	const char *id;
@@ -52,6 +54,8 @@ struct node_options {
 	uint32_t snapshots_kept;      /* default 2 */
 	uint32_t map_gib;             /* LMDB map, 0 = 1024 */
 	bool sync_fsm;                /* --sync fsm */
+	uint64_t room_reserve;        /* bytes of the disk that only deletes may use; 0 = the disk is not looked at */
+	bool scrub;                   /* compare fsm.mdb with its digests in the background */
 	size_t segment_bytes;         /* 0 = default */
 	/* 0 = default; tests and the simulator use small ones: */
 	size_t append_bytes; /* payload in one append to a peer */
@@ -230,6 +234,15 @@ struct node_snapshots {
 	uint64_t receive_size; /* bytes of all of it */
 };
 
+/* Room on the disk of the data directory, as of the last look; all 0 while nobody looks. */
+struct node_room {
+	uint64_t free_bytes;     /* of the file system */
+	uint64_t reusable_bytes; /* pages of fsm.mdb that hold nothing */
+	uint64_t reserve_bytes;
+	bool low; /* nothing is to be added; deletes pass */
+	bool out; /* this node takes no entries from its leader */
+};
+
 struct node_status {
 	char id[RAFT_NAME_MAX + 1];
 	node_id incarnation;
@@ -257,6 +270,9 @@ struct node_status {
 	bool registered; /* own member record was accepted since start */
 	bool removed;    /* the cluster says that this node is no member any more */
 	struct node_snapshots snapshots;
+	struct node_room room;
+	uint64_t scrub_rounds; /* all of fsm.mdb compared with its digests, so often since the start */
+	uint64_t undecodable;  /* entries consumed since the start whose bytes do not decode */
 };
 
 /* What stands in the way of promoting the learner conf.servers[at] now, with a sentence; NONE for a voter too. */
@@ -293,6 +309,9 @@ int64_t node_contact_age_ms(const struct node *n); /* -1 = none; what X-Veena-Co
 /* The one test of "my replica is provably current": leader known, contact within 5 s, a commit index reported by a
  * leader, everything handed over applied. `why` (may be NULL, cap bytes) names the first failing condition. */
 bool node_is_caught_up(const struct node *n, char *why, size_t cap);
+/* Does the status say that its node leads in `term`, and does `applied` cover that term's first entry? Before that the
+ * log is complete and the state is not. */
+bool node_holds_office(const struct node_status *s, raft_index applied, raft_term term);
 struct fsm *node_fsm(struct node *n);
 
 /* A thread that sleeps until the applied index moves registers once, then sets `want`; apply signals `wake` when

@@ -201,7 +201,7 @@ struct node_reply_to node_pending_take(struct node *n, raft_index index);
 void node_pending_fail(struct node *n);             /* all: outcome unknown */
 void node_propose_refuse(struct node *n, int code); /* all that queued */
 
-/* ---- reads (read.c) ---- */
+/* ---- reads (certain.c) ---- */
 
 #define NODE_READ_ROUNDS_MAX 4 /* read rounds under way; later readers gather for the next */
 
@@ -442,7 +442,6 @@ void node_fetch_discard(struct node *n);
 #define NODE_CHUNK_BYTES (128u << 10) /* of an image on its way: a few heartbeats behind it must not wait for long */
 #define NODE_SEND_SLOTS 64            /* above one per server */
 #define NODE_PRUNE_MAX 16             /* files removed by one job */
-#define NODE_ROOM_RESERVE (9u << 20)  /* a segment of the log and a commit: never taken for a copy */
 
 struct node_reply_list {
 	struct node_reply_to v[NODE_ASK_SLOTS];
@@ -546,6 +545,48 @@ bool node_install_is_switching(const struct node *n); /* the last chunk is in ha
 bool node_install_may_switch(const struct node *n);   /* apply thread, and the next two */
 uint64_t node_install_switch(struct node *n, uint64_t now_ms);
 void node_install_refuse(struct node *n);
+
+/* ---- room on the disk (room.c) ---- */
+
+#define NODE_ROOM_LAST 9 /* the last ninth of the reserve is not taken for what a leader sends */
+
+/* Consensus' while not `busy`; `status` and `found` are the job's while it is. */
+struct node_room_side {
+	struct job job;
+	struct node *node;
+	_Atomic bool busy;
+	bool pending; /* the job's end was not yet taken note of */
+	int status;   /* errno */
+	struct node_room found, shown;
+	uint64_t next_ms;
+	uint64_t handed_over_ms; /* 0 = never */
+	struct log_limit unread;
+};
+
+uint64_t node_room_turn(struct node *n); /* returns the next deadline */
+bool node_room_drops(const struct node *n, const struct raft_msg *m);
+
+/* ---- scrub (scrub.c) ---- */
+
+/* Consensus' while not `busy`; `reader`, `took_ms` and `advance` are the job's while it is. */
+struct node_scrub {
+	struct job job;
+	struct node *node;
+	_Atomic bool busy;
+	bool pending;     /* the job's end was not yet taken note of */
+	enum store_db db; /* next, or being read */
+	struct fsm_reader reader;
+	uint64_t took_ms;
+	bool advance;
+	uint64_t next_ms; /* 0 = not begun */
+	uint64_t rounds;
+	_Atomic bool taken;  /* somebody writes `reason` */
+	_Atomic bool failed; /* it is written and stays */
+	char reason[256];
+};
+
+uint64_t node_scrub_turn(struct node *n);                                    /* returns the next deadline */
+void node_found_damage(struct node *n, const char *where, const char *what); /* pool: fsm.mdb is not to be believed */
 
 /* ---- status (status.c) ---- */
 
@@ -658,6 +699,8 @@ struct node {
 	size_t fetches; /* jobs under way */
 	struct node_snapshot_side snap;
 	struct node_install install;
+	struct node_room_side room;
+	struct node_scrub scrub;
 
 	/* between threads */
 	struct queue *proposals;                    /* struct node_proposal -> consensus */
@@ -675,6 +718,7 @@ struct node {
 	_Atomic(struct node_reports *) new_reports; /* apply -> consensus; taken by exchange */
 	_Atomic uint64_t apply_due_ms;              /* apply wants a turn at this time; 0 = when something comes */
 	_Atomic uint32_t applied_type;              /* newest entry type applied */
+	_Atomic uint64_t undecodable;               /* entries consumed that do not decode */
 	_Atomic bool apply_failed;                  /* apply_reason is written and stays */
 	char apply_reason[256];
 	_Atomic bool log_failed; /* likewise */

@@ -83,6 +83,11 @@ static int take(struct node *n, struct snapfile_info *info, struct err *e)
 		return rc;
 	node_snapshot_temp(n, temp);
 	rc = copy(n, temp, e);
+	if (rc == 0) {
+		rc = fsm_scrub_image(temp, e);
+		if (rc == ERR_CORRUPT)
+			node_found_damage(n, "copy of " STORE_FILE, e->msg);
+	}
 	if (rc == 0)
 		rc = describe(n, temp, info, e);
 	if (rc == 0)

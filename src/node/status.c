@@ -1,11 +1,10 @@
-/* What other threads may know of this node, published once a turn, and the one test that a replica is current.
+/* What other threads may know of this node, published once a turn.
  *
  * The board is read without a lock: a reader copies the cell shown and keeps the copy if the writer has not begun to
  * write over it meanwhile. A writer that is preempted half-way delays nobody, since it writes the other cell. */
 #include "node/node_internal.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +52,9 @@ static void fill(struct node *n, struct node_status *s)
 	node_membership_fill(n, s);
 	s->registered = n->registration.accepted;
 	s->snapshots = n->snap.shown;
+	s->room = n->room.shown;
+	s->scrub_rounds = n->scrub.rounds;
+	s->undecodable = atomic_load_explicit(&n->undecodable, memory_order_relaxed);
 }
 
 void node_status_publish(struct node *n)
@@ -147,47 +149,4 @@ int64_t node_contact_age_ms(const struct node *n)
 struct fsm *node_fsm(struct node *n)
 {
 	return n->fsm;
-}
-
-/* ---- is this replica current? ---- */
-
-/* A leader is current once it has applied everything committed and, with it, the no-op of its own term: winning an
- * election proves the log, not the state. A follower must have been told by a leader since this start how far the
- * cluster is; its own indexes agree with each other trivially right after a restore. */
-static void judge_progress(const struct node_status *s, raft_index applied, char *why, size_t cap)
-{
-	const bool leads = s->role == RAFT_LEADER;
-	const raft_index proof = leads ? s->term_start : s->leader_commit;
-	raft_index must = s->commit_index > s->handed_index ? s->commit_index : s->handed_index;
-	if (must < proof)
-		must = proof;
-	if (s->commit_index == 0 || proof == 0)
-		snprintf(why, cap,
-		         leads ? "nothing was committed in this term yet"
-		               : "no leader has said since the start how far the cluster is");
-	else if (applied < must)
-		snprintf(why, cap, "applied %" PRIu64 " of %" PRIu64, applied, must);
-}
-
-bool node_is_caught_up(const struct node *n, char *why, size_t cap)
-{
-	char text[sizeof(((struct node_status *)0)->stopped) + 32] = "";
-	/* Applied is read first: it only grows, so what is judged is at most too pessimistic. */
-	const raft_index applied = fsm_applied_index(n->fsm);
-	struct node_status s;
-	node_get_status(n, &s);
-	const int64_t age = node_contact_age_ms(n);
-	if (s.stopped[0] != '\0')
-		snprintf(text, sizeof(text), "stopped: %s", s.stopped);
-	else if (s.leader[0] == '\0')
-		snprintf(text, sizeof(text), "no leader is known");
-	else if (s.role != RAFT_LEADER && age < 0)
-		snprintf(text, sizeof(text), "no contact with the leader yet");
-	else if (s.role != RAFT_LEADER && age > NODE_CONTACT_MAX_MS)
-		snprintf(text, sizeof(text), "no contact with the leader for %" PRId64 " ms", age);
-	else
-		judge_progress(&s, applied, text, sizeof(text));
-	if (why && cap > 0)
-		snprintf(why, cap, "%s", text);
-	return text[0] == '\0';
 }

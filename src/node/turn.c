@@ -139,6 +139,8 @@ uint64_t node_turn(struct node *n, uint64_t now_ms)
 	next = node_sooner(next, node_apply_timers(n));
 	next = node_sooner(next, node_snapshot_turn(n));
 	next = node_sooner(next, node_install_turn(n));
+	next = node_sooner(next, node_room_turn(n));
+	next = node_sooner(next, node_scrub_turn(n));
 	node_status_publish(n);
 	next = node_sooner(next, n->raft_deadline);
 	return is_more_queued(n) || n->stopped[0] != '\0' ? now_ms : next;

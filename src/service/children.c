@@ -234,7 +234,7 @@ static void detach_answer(struct svc_task *t, raft_index index, struct svc_answe
 }
 
 const struct svc_write_kind svc_child_detach_kind = {
-	.only_deletes = true,
+	.uses_reserve = true,
 	.check = detach_check,
 	.build = detach_build,
 	.answer = detach_answer,

@@ -299,6 +299,7 @@ static void heartbeat_build(struct svc_task *t, struct entry_builder *b)
 }
 
 const struct svc_write_kind svc_member_heartbeat_kind = {
+	.uses_reserve = true,
 	.check = check_session,
 	.build = heartbeat_build,
 	.answer = answer_standing,
@@ -329,6 +330,7 @@ static void leave_build(struct svc_task *t, struct entry_builder *b)
 }
 
 const struct svc_write_kind svc_member_leave_kind = {
+	.uses_reserve = true,
 	.parse = leave_parse,
 	.check = check_session,
 	.build = leave_build,
@@ -464,6 +466,7 @@ static void decommission_build(struct svc_task *t, struct entry_builder *b)
 }
 
 const struct svc_write_kind svc_member_decommission_kind = {
+	.uses_reserve = true,
 	.check = decommission_check,
 	.build = decommission_build,
 	.answer = answer_nothing,
@@ -477,6 +480,7 @@ static enum svc_verdict recommission_check(struct svc_task *t, struct store_txn 
 }
 
 const struct svc_write_kind svc_member_recommission_kind = {
+	.uses_reserve = true,
 	.check = recommission_check,
 	.build = decommission_build,
 	.answer = answer_nothing,
@@ -604,6 +608,7 @@ static void lost_answer(struct svc_task *t, raft_index index, struct svc_answer 
 }
 
 const struct svc_write_kind svc_member_lost_kind = {
+	.uses_reserve = true,
 	.parse = lost_parse,
 	.check = lost_check,
 	.build = lost_build,

@@ -139,6 +139,11 @@ static void put_store(struct buf *out, struct svc *s, const struct node_status *
 	prom_put_gauge(out, "veena_metastore_snapshot_index", "Index of the newest snapshot.",
 	               (double)st->snapshot_index);
 	put_snapshots(out, &st->snapshots);
+	prom_put_gauge(out, "veena_disk_low", "1 while the disk is so full that only deletes pass.", st->room.low);
+	put_counter(out, "veena_metastore_scrub_rounds_total", "Times the whole store was compared with its digests.",
+	            st->scrub_rounds);
+	put_counter(out, "veena_metastore_undecodable_entries_total",
+	            "Entries consumed without effect because their bytes do not decode.", st->undecodable);
 	prom_put_gauge(out, "veena_metastore_oldest_read_seconds", "Age of the oldest read transaction in use.",
 	               (double)fsm_oldest_read_ms(s->shared->fsm, clock_mono_ms()) / 1000);
 }

@@ -225,6 +225,7 @@ static enum svc_verdict progress_check(struct svc_task *t, struct store_txn *txn
 }
 
 const struct svc_write_kind svc_move_progress_kind = {
+	.uses_reserve = true,
 	.parse = progress_parse,
 	.check = progress_check,
 };
@@ -325,6 +326,7 @@ static void complete_answer(struct svc_task *t, raft_index index, struct svc_ans
 }
 
 const struct svc_write_kind svc_move_complete_kind = {
+	.uses_reserve = true,
 	.parse = complete_parse,
 	.check = complete_check,
 	.build = complete_build,
@@ -433,6 +435,7 @@ static void abort_all_answer(struct svc_task *t, raft_index index, struct svc_an
 }
 
 const struct svc_write_kind svc_move_abort_kind = {
+	.uses_reserve = true,
 	.check = abort_check,
 	.build = abort_build,
 	.intents = abort_intents,
@@ -440,6 +443,7 @@ const struct svc_write_kind svc_move_abort_kind = {
 };
 
 const struct svc_write_kind svc_move_abort_all_kind = {
+	.uses_reserve = true,
 	.check = abort_all_check,
 	.build = abort_build,
 	.intents = abort_intents,

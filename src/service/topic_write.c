@@ -365,7 +365,7 @@ static void delete_answer(struct svc_task *t, raft_index index, struct svc_answe
 }
 
 const struct svc_write_kind svc_topic_delete_kind = {
-	.only_deletes = true,
+	.uses_reserve = true,
 	.check = delete_check,
 	.build = delete_build,
 	.answer = delete_answer,

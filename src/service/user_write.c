@@ -273,7 +273,7 @@ static void delete_answer(struct svc_task *t, raft_index index, struct svc_answe
 
 const struct svc_write_kind svc_user_delete_kind = {
 	.takes_name = true,
-	.only_deletes = true,
+	.uses_reserve = true,
 	.check = delete_check,
 	.build = delete_build,
 	.answer = delete_answer,

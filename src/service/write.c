@@ -2,6 +2,8 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -48,6 +50,18 @@ static void write_fail(struct svc_task *t, int status, const char *code, const c
 
 	svc_fail_write(&a, status, code, outcome, 0, "%s", text);
 	write_answer(t, &a);
+}
+
+static void write_fail_full(struct svc_task *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void write_fail_full(struct svc_task *t, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	write_fail(t, 503, "storage_full", "none", text);
 }
 
 static void write_fail_not_leader(struct svc_task *t)
@@ -325,14 +339,31 @@ static void write_confirm(struct svc_task *t, struct svc_answer *a)
 
 /* ---- check ---- */
 
+/* Room in the map and on the leader's disk, which is this node's. */
 static bool has_room(struct svc_task *t)
 {
+	const struct node_room *disk = &svc_node_status(t->svc, NULL)->room;
 	struct store_space space;
 
+	if (disk->low && !t->write->kind->uses_reserve) {
+		write_fail_full(t,
+		                "the disk of %s, the leader, has %" PRIu64 " bytes free and %" PRIu64
+		                " in its store to use again, fewer than the %" PRIu64
+		                " that are kept for deletes; delete topics or make room there",
+		                svc_node_status(t->svc, NULL)->id, disk->free_bytes, disk->reusable_bytes,
+		                disk->reserve_bytes);
+		return false;
+	}
 	store_get_space(fsm_store(t->svc->shared->fsm), &space);
-	uint64_t limit = space.limit_bytes + (t->write->kind->only_deletes ? space.reserve_bytes : 0);
+	uint64_t limit = space.limit_bytes + (t->write->kind->uses_reserve ? space.reserve_bytes : 0);
 
-	return space.used_bytes < limit;
+	if (space.used_bytes < limit)
+		return true;
+	write_fail_full(t,
+	                "the metadata store of %s, the leader, holds %" PRIu64 " bytes and may hold %" PRIu64
+	                "; delete topics, or give it a larger map",
+	                svc_node_status(t->svc, NULL)->id, space.used_bytes, limit);
+	return false;
 }
 
 static void on_placed(struct svc_task *t, enum svc_wake why)
@@ -426,11 +457,8 @@ static void write_go_on(struct svc_task *t)
 		answer_would(t);
 		return;
 	}
-	if (!has_room(t)) {
-		write_fail(t, 503, "storage_full", "none",
-		           "the metadata store of the leader is full; delete topics, or give it a larger map or disk");
+	if (!has_room(t))
 		return;
-	}
 	if (w->want_count == 0 || !svc_place_ask(t)) {
 		write_propose(t);
 		return;

@@ -41,7 +41,8 @@ enum svc_verdict {
 
 struct svc_write_kind {
 	bool takes_name;   /* reads a record, changes it and puts it back */
-	bool only_deletes; /* passes while the store has nothing but its reserve left */
+	/* Passes while store or disk have nothing but their reserve left: it deletes, or writes over what is there. */
+	bool uses_reserve;
 	/* Reads the body; no state. False: `a` is filled. NULL: whatever the body says is no part of the request. */
 	bool (*parse)(struct svc_task *t, struct svc_answer *a);
 	/* Authorises and judges against `txn`, and plans: fills what propose needs, in the task's arena. ERR_* of the

@@ -308,6 +308,14 @@ int store_close(struct store *s, bool clean, struct err *e)
 	return rc;
 }
 
+int store_distrust(struct store *s, struct err *e)
+{
+	if (!is_file_backed(s))
+		return 0;
+	atomic_store(&s->sync_failed, true);
+	return store_mark_remove(s->dir, e);
+}
+
 int store_sync(struct store *s, struct err *e)
 {
 	int rc = 0;

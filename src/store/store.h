@@ -143,6 +143,10 @@ MUST_CHECK int store_cursor_next(struct store_cursor *c, struct str *key, struct
  * and every later write transaction answers ERR_IO. Work pool, every second; waits while the apply thread replaces. */
 MUST_CHECK int store_sync(struct store *s, struct err *e);
 
+/* The file is known to be damaged: the mark is removed, and every later write transaction answers ERR_IO. Any thread
+ * but those inside a transaction; an error means that the mark may still stand. */
+int store_distrust(struct store *s, struct err *e);
+
 /* Writes a consistent image of the newest commit, whole and plain, at the descriptor's position; not synced. The image
  * carries the transaction id. One read transaction lasts as long as the copy, and store_replace waits for it. Work
  * pool. */

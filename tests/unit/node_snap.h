@@ -22,7 +22,7 @@ static struct {
 	int errnum;       /* 0 = the process ends */
 } snap_disk;
 
-static void snap_arm(const char *below, unsigned fail_at, int errnum)
+static inline void snap_arm(const char *below, unsigned fail_at, int errnum)
 {
 	snprintf(snap_disk.below, sizeof(snap_disk.below), "%s", below);
 	snap_disk.calls = 0;
@@ -116,7 +116,7 @@ static const char *snap_path(const struct world *w, size_t i, const char *name)
 	return out;
 }
 
-static void snap_copy_tree(const char *from, const char *to)
+static inline void snap_copy_tree(const char *from, const char *to)
 {
 	char command[1300];
 	world_remove_tree(to);

@@ -219,7 +219,10 @@ enum svc_verdict svc_write_check_sender(struct svc_task *t, struct store_txn *tx
 /* The session as a command of its own, first in the entry; of a request that has one. */
 void svc_write_build_session(struct svc_task *t, struct str id, struct entry_builder *b);
 
-/* ---- write.c, for the kinds ---- */
+/* ---- write_kinds.c ---- */
+
+/* 412: who knows no entry of this type. */
+void svc_write_fail_held_back(struct svc_task *t, unsigned type, struct svc_answer *a);
 
 /* May an entry of this type be proposed, which every server and server's member has to know? False: the log says who
  * does not, and the kind plans older entries in its place. */

@@ -340,6 +340,10 @@ cluster: all $(CLUSTER_HELPERS) ## runs the cluster tests, real processes (SCALE
 	$(call LUA_PATHS,release) VEENAD=$(B)/veenad VEENA=$(B)/veena $(BUSTED) --output=TAP \
 		$(if $(FILTER),--filter='$(FILTER)') $(or $(SPEC),tests/cluster)
 
+.PHONY: chaos
+chaos: all $(CLUSTER_HELPERS) ## kills, freezes, cuts and slows a cluster under all kinds of clients for T seconds
+	CHAOS_S=$(T) $(call LUA_PATHS,release) VEENAD=$(B)/veenad VEENA=$(B)/veena $(BUSTED) --output=TAP tests/cluster/chaos_spec.lua
+
 # ---- bench ----
 
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(B)/release/bench/%,$(sort $(wildcard tests/bench/*.c)))

@@ -2,91 +2,22 @@
 
 local harness = require "cluster.harness"
 local linear = require "cluster.linear"
-local http, proc = harness.http, harness.proc
+local registers = require "cluster.registers"
+local proc = harness.proc
 
 local WRITERS, READERS = harness.scaled(2, 5), harness.scaled(4, 10)
 
-local function start_clients(c, consistency)
-	local ports, paths = {}, {}
-	for i, node in ipairs(c.nodes) do ports[i] = tostring(node.http_port) end
-	local function start(kind, number)
-		local path = ("%s/%s-%d.ops"):format(c.dir, kind, number)
-		paths[#paths + 1] = path
-		return c:spawn { "lua5.4", "tests/cluster/register.lua", kind, tostring(number), consistency, path,
-			table.unpack(ports) }
-	end
-	local clients = { paths = paths }
-	for i = 1, WRITERS do clients[i] = start("write", i) end
-	for i = 1, READERS do clients[#clients + 1] = start("read", i) end
-	return clients
-end
-
-local function stop_clients(clients)
-	for _, pid in ipairs(clients) do
-		proc.kill(pid, proc.SIGKILL)
-		proc.wait(pid, 5000)
-	end
-end
-
--- What they were told. A writer may be killed before it has written down its last write: that one is known only from
--- those who read its value.
-local function collect(clients, created)
-	local operations, counts, written = { created }, { write = 0, read = 0 }, { [created.value] = true }
-	local function add(op)
-		operations[#operations + 1] = op
-		counts[op.kind] = counts[op.kind] + 1
-		if op.kind == "write" then written[op.value] = true end
-	end
-	for _, path in ipairs(clients.paths) do
-		for line in io.lines(path) do
-			local kind, value, sent, answered = line:match("^(%l+) (%d+) ([%d.]+) ([%d.inf]+)$")
-			if kind then
-				add { kind = kind, value = math.tointeger(tonumber(value)), sent = tonumber(sent),
-					answered = answered == "inf" and math.huge or tonumber(answered) }
-			end
-		end
-	end
-	local lost = 0
-	for i = 1, #operations do
-		local value = operations[i].value
-		if not written[value] then
-			lost = lost + 1
-			add { kind = "write", value = value, sent = created.sent, answered = math.huge }
-		end
-	end
-	assert(lost <= WRITERS, lost .. " values were read that no writer knows of")
-	return operations, counts
-end
-
--- Things that happen to a cluster, in an order drawn anew each time; each ends healed.
-local nemeses = {
-	function(_, node, ms)
-		node:pause()
-		proc.sleep_ms(ms)
-		node:resume()
-	end,
-	function(c, node, ms)
-		c:isolate(node, true)
-		proc.sleep_ms(ms)
-		c:isolate(node, false)
-	end,
-	function(c, node)
-		http.request(c.nodes[math.random(#c.nodes)].http_port, "POST", "/v1/cluster/leader", { to = node.id }, nil, 2)
-		proc.sleep_ms(200)
-	end,
-}
+local strikes = { registers.nemeses.pause, registers.nemeses.cut, registers.nemeses.transfer }
 
 -- Runs clients for `ms` while the cluster suffers; returns what they were told.
 local function suffer(c, consistency, ms, suffering)
+	local created = registers.create(c)
+	local clients = registers.start(c, { write = WRITERS, read = READERS }, consistency)
 	local begun = proc.now_ms()
-	c:leader():post("/v1/topics", { name = "register", partitions = 3, retention_ms = 3600000 }, 201)
-	local created = { kind = "write", value = 3600000, sent = begun, answered = proc.now_ms() }
-	c:settle()
-	local clients = start_clients(c, consistency)
 	while proc.now_ms() - begun < ms do suffering() end
 	proc.sleep_ms(500)
-	stop_clients(clients)
-	return collect(clients, created)
+	registers.stop(clients)
+	return registers.collect(clients, created)
 end
 
 describe("a strong read", function()
@@ -94,7 +25,7 @@ describe("a strong read", function()
 		local seed = os.time()
 		math.randomseed(seed)
 		local operations, counts = suffer(c, "strong", harness.scaled(6000, 300000), function()
-			nemeses[math.random(#nemeses)](c, c.nodes[math.random(#c.nodes)], math.random(300, harness.scaled(900, 3000)))
+			strikes[math.random(#strikes)](c, c.nodes[math.random(#c.nodes)], math.random(300, harness.scaled(900, 3000)))
 		end)
 		local broken = linear.check(operations)
 		assert(not broken, ("seed %d: %s"):format(seed, tostring(broken)))

@@ -92,7 +92,7 @@ group = -Wl,--start-group $1 -Wl,--end-group
 
 BUILD_DEBS := curl gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libev-dev liblmdb-dev libmsgpack-dev \
 	libhttp-parser-dev libssl-dev libcrypt-dev libcurl4-openssl-dev libedit-dev libxxhash-dev
-TEST_DEBS := libcmocka-dev lua-busted lua-check lua-socket lua-dkjson clang-format clang-tidy cppcheck
+TEST_DEBS := libcmocka-dev tmux lua-busted lua-check lua-socket lua-dkjson clang-format clang-tidy cppcheck
 FUZZ_DEBS := clang
 
 # Does nothing when all is there. Only root may install, so others go through sudo.

@@ -4,6 +4,8 @@
 local client = require "veena.client"
 local help = require "veena.help"
 local options = require "veena.options"
+local repl = require "veena.repl"
+local term = require "veena.term"
 local verbs = require "veena.verbs"
 local version = require "veena.version"
 
@@ -35,6 +37,16 @@ local function run(args)
   if global.version then
     print("veena " .. version)
     return 0
+  end
+  if rest[1] == "-e" then
+    if #rest ~= 2 then
+      complain("-e takes one chunk of Lua")
+      return EXIT_USAGE
+    end
+    return repl.evaluate(global, rest[2])
+  end
+  if rest[1] == "repl" or (#rest == 0 and not global.help and term.is_terminal("stdin")) then
+    return repl.start(global)
   end
   if global.help or #rest == 0 then
     help.print(global.help and rest or {})

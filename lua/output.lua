@@ -7,7 +7,7 @@ local output = {}
 local ELLIPSIS = "~"
 
 -- Cells of the longest columns give way until the row fits; a column keeps at least the width of its title.
-local function fit(widths, titles, room)
+local function fit(widths, titles, room) -- false: they cannot give way so far
   local total = 2 * (#widths - 1)
   for _, width in ipairs(widths) do
     total = total + width
@@ -20,10 +20,21 @@ local function fit(widths, titles, room)
       end
     end
     if not widest then
-      return
+      return false
     end
     widths[widest] = widths[widest] - 1
     total = total - 1
+  end
+  return true
+end
+
+-- Where even that is too wide, the last columns are left out: a broken line is read by nobody.
+local function fit_columns(widths, titles, room)
+  for count = #widths, 1, -1 do
+    local some = table.move(widths, 1, count, 1, {})
+    if fit(some, titles, room) or count == 1 then
+      return some
+    end
   end
 end
 
@@ -65,15 +76,18 @@ function output.table(titles, rows)
   end
   local room = term.width()
   if room then
-    fit(widths, titles, room)
+    widths = fit_columns(widths, titles, room)
   end
   table.insert(cells, 1, titles)
   for _, row in ipairs(cells) do
     local line = {}
-    for i, text in ipairs(row) do
-      line[i] = cell(text, widths[i], i == #row)
+    for i, width in ipairs(widths) do
+      line[i] = cell(row[i], width, i == #widths)
     end
     print((table.concat(line, "  "):gsub("%s+$", "")))
+  end
+  if #widths < #titles then
+    print(("(%d columns more: --json, or wider)"):format(#titles - #widths))
   end
 end
 

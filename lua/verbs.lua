@@ -410,6 +410,13 @@ verb(seat.settings_get)
 verb(seat.settings_set)
 
 verb{
+  name = "repl",
+  about = "the verbs as Lua functions, in a session",
+  example = "veena repl",
+  run = function() end, -- main.lua starts it: a session has no exit code of a verb
+}
+
+verb{
   name = "version",
   about = "the version of this command",
   example = "veena version",

@@ -92,6 +92,17 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
+/* Ctrl-C of a session ends the call; a command without one ends by the signal itself. */
+static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+{
+	(void)arg;
+	(void)total;
+	(void)now;
+	(void)up_total;
+	(void)up_now;
+	return cli_is_interrupted();
+}
+
 static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct exchange *x = arg;
@@ -157,6 +168,8 @@ static int prepare(lua_State *L)
 	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(h, CURLOPT_HEADERDATA, x);
 	curl_easy_setopt(h, CURLOPT_USERAGENT, "veena");
+	curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
 	lua_pushlightuserdata(L, h);
 	return 1;
 }
@@ -246,6 +259,10 @@ static int http_request(lua_State *L)
 	if (x.failed) {
 		end_exchange(&x);
 		return lua_error(L);
+	}
+	if (code == CURLE_ABORTED_BY_CALLBACK && cli_is_interrupted()) {
+		end_exchange(&x);
+		return cli_raise_if_interrupted(L);
 	}
 	if (code != CURLE_OK) {
 		lua_pushnil(L);

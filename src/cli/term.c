@@ -41,6 +41,16 @@ static int term_width(lua_State *L)
 	return 1;
 }
 
+/* height() -> lines of the terminal behind stdout, or nil when there is none. */
+static int term_height(lua_State *L)
+{
+	struct winsize ws;
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) != 0 || ws.ws_row == 0)
+		return 0;
+	lua_pushinteger(L, ws.ws_row);
+	return 1;
+}
+
 /* secret(prompt) -> one line from the terminal without echo, or nil and why not. */
 static int term_secret(lua_State *L)
 {
@@ -75,9 +85,9 @@ static int term_sleep(lua_State *L)
 	luaL_argcheck(L, seconds >= 0 && seconds <= 3600, 1, "must be 0 to 3600 seconds");
 	struct timespec left = { .tv_sec = (time_t)seconds,
 		                 .tv_nsec = (long)((seconds - (lua_Number)(time_t)seconds) * 1e9) };
-	while (nanosleep(&left, &left) != 0 && errno == EINTR)
+	while (nanosleep(&left, &left) != 0 && errno == EINTR && !cli_is_interrupted())
 		;
-	return 0;
+	return cli_raise_if_interrupted(L);
 }
 
 /* now(): Unix seconds, with a fraction. */
@@ -92,6 +102,7 @@ int cli_open_term(lua_State *L)
 	static const luaL_Reg functions[] = {
 		{ "is_terminal", term_is_terminal },
 		{ "width", term_width },
+		{ "height", term_height },
 		{ "secret", term_secret },
 		{ "sleep", term_sleep },
 		{ "now", term_now },

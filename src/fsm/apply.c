@@ -5,7 +5,8 @@
  * order.
  *
  * Ways off it:
- *   refused      the child is dropped and with it every trace but the index; the batch goes on
+ *   refused      the child is dropped and with it every trace but the index, and the count of the seals that the entry
+ *                carries (remotes.c); the batch goes on
  *   undecodable  the same, with no command run
  *   unknown type the batch ends before the entry and is committed; the caller hears ERR_VERSION
  *   failure      the whole batch is dropped, in memory too; the caller may give it again
@@ -213,7 +214,7 @@ static int apply_command(struct fsm *f, struct apply *a, const struct entry *ent
 		w->state = before;
 		w->notes.len = noted;
 		result->refusal = rc;
-		return 0;
+		return remote_count_refused(a);
 	}
 	result->refusal = rc;
 	result->command = rc ? result->command : 0;

@@ -124,6 +124,8 @@ static int check_topic(struct check *c, struct str key, struct str value)
 		rc = expect(c, STORE_X_FOLD, key_fold(at, key), NULL);
 	if (rc == 0 && t.rec.owner.len)
 		rc = expect(c, STORE_X_BY_USER, key_pair(at, t.rec.owner, key), NULL);
+	if (rc == 0 && topic_is_stub(&t.rec))
+		rc = expect(c, STORE_X_BY_REMOTE, key_pair(at, t.rec.remote->name, key), &t.rec.remote->topic);
 	char unplaced[4];
 	put_le32(unplaced, packed_unplaced(&t.packed));
 	if (rc == 0 && packed_unplaced(&t.packed))
@@ -308,6 +310,23 @@ static int check_user(struct check *c, struct str key, struct str value)
 	return str_eq(u.username, key) ? 0 : wrong(c, STORE_USERS, key, "the record is not the one of its key");
 }
 
+/* ---- remotes ---- */
+
+static int check_remote(struct check *c, struct str key, struct str value)
+{
+	struct remote_keys keys;
+	struct remote r;
+	(void)value;
+	if (str_is(key, REMOTE_KEYS_KEY)) {
+		int rc = fsm_get_record(&c->reader, STORE_REMOTES, key, &remote_keys_type, &keys);
+		return rc ? failed(c, rc) : 0;
+	}
+	int rc = fsm_get_record(&c->reader, STORE_REMOTES, key, &remote_type, &r);
+	if (rc)
+		return failed(c, rc);
+	return str_eq(r.name, key) ? 0 : wrong(c, STORE_REMOTES, key, "the record is not the one of its key");
+}
+
 /* ---- the whole ---- */
 
 static int check_schema(struct check *c, struct str key, struct str value)
@@ -323,7 +342,8 @@ static int check_row_counts(struct check *c)
 {
 	static const enum store_db derived[] = { STORE_X_TOPIC,   STORE_X_FOLD,   STORE_X_BY_MEMBER,
 		                                 STORE_X_BY_USER, STORE_X_MOVE,   STORE_X_UNPLACED,
-		                                 STORE_X_ORPHAN,  STORE_X_LABELS, STORE_X_REPLICAS };
+		                                 STORE_X_ORPHAN,  STORE_X_LABELS, STORE_X_REPLICAS,
+		                                 STORE_X_BY_REMOTE };
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		uint64_t n;
 		int rc = store_count(c->txn, derived[i], &n);
@@ -373,6 +393,8 @@ int fsm_check(struct store_txn *txn, struct err *e)
 		rc = for_each(&c, STORE_MEMBERS, check_member);
 	if (rc == 0)
 		rc = for_each(&c, STORE_USERS, check_user);
+	if (rc == 0)
+		rc = for_each(&c, STORE_REMOTES, check_remote);
 	if (rc == 0)
 		rc = for_each(&c, STORE_SCHEMAS, check_schema);
 	if (rc == 0)

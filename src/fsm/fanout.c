@@ -8,7 +8,7 @@
 
 /* ---- rules of a record that has partners (types 2 and 24) ---- */
 
-static bool delay_fits(int64_t retention_ms, int64_t delay_ms)
+bool fanout_delay_fits(int64_t retention_ms, int64_t delay_ms)
 {
 	/* Subtracted, not added: both come from outside and a sum could overflow. */
 	return delay_ms <= 0 || retention_ms == 0 ||
@@ -41,7 +41,7 @@ static int check_children(struct apply *a, const struct topic *old, const struct
 			continue;
 		if (rc)
 			return rc;
-		if (!delay_fits(now->retention_ms, child.fanout_delay_ms)) {
+		if (!fanout_delay_fits(now->retention_ms, child.fanout_delay_ms)) {
 			fsm_set_hint(a, child.name);
 			return FSM_DELAY_TOO_LONG;
 		}
@@ -132,7 +132,7 @@ static int judge_roles(const struct fanout_link *l, const struct topic *parent, 
 		return FSM_CHILD_LIMIT;
 	if (l->delay_ms < 0)
 		return FSM_ROLE_CONFLICT;
-	if (l->delay_ms > TOPIC_DELAY_MAX_MS || !delay_fits(parent->retention_ms, l->delay_ms))
+	if (l->delay_ms > TOPIC_DELAY_MAX_MS || !fanout_delay_fits(parent->retention_ms, l->delay_ms))
 		return FSM_DELAY_TOO_LONG;
 	return 0;
 }
@@ -216,20 +216,26 @@ static int adopt_schemas(struct apply *a, const struct fanout_link *l)
 	return rc;
 }
 
+int fanout_list_child(struct apply *a, struct str parent_name, struct str child)
+{
+	struct topic_state parent;
+	int rc = topic_state_load(a, parent_name, &parent);
+	if (rc)
+		return rc;
+	const struct topic old = parent.rec;
+	struct str *all = arena_alloc(a->arena, (old.children.count + 1) * sizeof(*all));
+	for (size_t i = 0; i < old.children.count; i++)
+		all[i] = old.children.items[i];
+	all[old.children.count] = child;
+	parent.rec.children = (struct str_list){ all, old.children.count + 1 };
+	parent.rec.role = STR_LIT(TOPIC_ROLE_PARENT);
+	return topic_state_rewrite(a, &old, &parent);
+}
+
 int fanout_attach(struct apply *a, const struct fanout_link *l)
 {
-	struct topic_state parent, child;
-	int rc = topic_state_load(a, l->parent, &parent);
-	if (rc == 0) {
-		const struct topic old = parent.rec;
-		struct str *all = arena_alloc(a->arena, (old.children.count + 1) * sizeof(*all));
-		for (size_t i = 0; i < old.children.count; i++)
-			all[i] = old.children.items[i];
-		all[old.children.count] = l->child;
-		parent.rec.children = (struct str_list){ all, old.children.count + 1 };
-		parent.rec.role = STR_LIT(TOPIC_ROLE_PARENT);
-		rc = topic_state_rewrite(a, &old, &parent);
-	}
+	struct topic_state child;
+	int rc = fanout_list_child(a, l->parent, l->child);
 	if (rc == 0)
 		rc = topic_state_load(a, l->child, &child);
 	if (rc == 0) {

@@ -77,6 +77,17 @@
 	X(USER_NOT_FOUND, 60, "user_not_found")                                                                        \
 	X(USER_EXISTS, 61, "user_exists")                                                                              \
 	X(ROOT_PROTECTED, 62, "root_protected")                                                                        \
+	X(REMOTE_NOT_FOUND, 70, "remote_not_found")                                                                    \
+	X(REMOTE_EXISTS, 71, "remote_exists")                                                                          \
+	X(REMOTE_LIMIT, 72, "remote_limit")                                                                            \
+	X(REMOTE_SALT_RACE, 73, "remote_salt_race")                                                                    \
+	X(REMOTE_KEY_EXHAUSTED, 74, "remote_key_exhausted") /* as many seals under one key as there may be */          \
+	X(REMOTE_CHANGED, 75, "remote_changed")             /* hint.name = the revision it is at */                    \
+	X(REMOTE_IN_USE, 76, "remote_in_use")               /* hint.name = the first child that goes there */          \
+	X(REMOTE_GONE, 77, "remote_gone")                   /* an attach names a remote that is not there */           \
+	X(REMOTE_CHILD_STALE, 78, "remote_child_stale")     /* attached anew since */                                  \
+	X(REMOTE_CHILD_LIMIT, 79, "remote_child_limit")                                                                \
+	X(REMOTE_TARGET_LINKED, 80, "remote_target_linked") /* hint.name = the child that goes there */            \
 	X(IDEMPOTENT, 90, "idempotent") /* an answer is kept under the entry's key: give that one */
 
 enum fsm_refusal {

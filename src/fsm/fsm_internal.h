@@ -58,6 +58,15 @@ struct fsm_work {
 	struct buf sealed; /* scratch of notes.c */
 };
 
+/* A ciphertext that an entry carries: it stands in the log, so it counts against its key even when the entry is
+ * refused.
+ */
+struct seal {
+	struct seal *next; /* of the same entry, in its order */
+	struct str kv;
+	int64_t at_ms;
+};
+
 struct apply {
 	struct store_txn *txn;
 	struct arena *arena; /* of the entry; what is read is copied into it, since a write moves what is borrowed */
@@ -65,6 +74,7 @@ struct apply {
 	uint64_t time_ms;    /* the leader's, from the entry: the only clock here */
 	struct fsm_hint *hint;
 	struct fsm_work *work;
+	struct seal *seals;    /* of the entry so far, in its arena */
 	struct buf value, key; /* scratch of the put calls; owned */
 	struct err err;        /* sentence of a failure that is not the store's */
 };
@@ -98,6 +108,8 @@ fsm_command_fn fsm_member_join, fsm_member_heartbeat, fsm_member_dead, fsm_membe
 fsm_command_fn fsm_member_remove_if;
 fsm_command_fn fsm_member_remove, fsm_member_readmit, fsm_member_set_extra, fsm_member_cordon, fsm_member_labels;
 fsm_command_fn fsm_member_register, fsm_member_session, fsm_member_lost;
+fsm_command_fn fsm_remote_child_attach, fsm_remote_child_state;
+fsm_command_fn fsm_remote_create, fsm_remote_change, fsm_remote_delete;
 
 /* ---- put.c: the one way to write ---- */
 
@@ -207,6 +219,18 @@ struct fanout_link {
 MUST_CHECK int fanout_judge(struct apply *a, const struct fanout_link *l, const struct topic *new_child,
                             struct str new_schema);
 MUST_CHECK int fanout_attach(struct apply *a, const struct fanout_link *l);
+
+/* The parent lists one more child. */
+MUST_CHECK int fanout_list_child(struct apply *a, struct str parent, struct str child);
+bool fanout_delay_fits(int64_t retention_ms, int64_t delay_ms);
+
+/* ---- remotes.c ---- */
+
+/* Counts the seals of an entry that was refused, which left nothing else. */
+MUST_CHECK int remote_count_refused(struct apply *a);
+/* Nothing to the index by remotes unless the topic is a stub: `was` and `is` say what stood and what shall stand. */
+MUST_CHECK int remote_index_stub(struct apply *a, struct str name, const struct remote_link *was,
+                                 const struct remote_link *is);
 
 /* ---- schemas.c ---- */
 

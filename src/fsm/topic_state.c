@@ -160,6 +160,8 @@ int topic_state_insert(struct apply *a, const struct topic *rec, struct topic_st
 	if (rc == 0)
 		rc = index_owner(a, rec->name, nothing, rec->owner);
 	if (rc == 0)
+		rc = remote_index_stub(a, rec->name, NULL, topic_is_stub(rec) ? rec->remote : NULL);
+	if (rc == 0)
 		rc = resize(a, out, &no_slots, (uint32_t)rec->partitions);
 	if (rc == 0)
 		rc = refresh_tail(a, out);
@@ -172,6 +174,9 @@ int topic_state_rewrite(struct apply *a, const struct topic *old, struct topic_s
 	int rc = fsm_put_record(a, STORE_TOPICS, old->name, &topic_type, &t->rec, 0);
 	if (rc == 0)
 		rc = index_owner(a, old->name, old->owner, t->rec.owner);
+	if (rc == 0)
+		rc = remote_index_stub(a, old->name, topic_is_stub(old) ? old->remote : NULL,
+		                       topic_is_stub(&t->rec) ? t->rec.remote : NULL);
 	if (rc == 0 && old->partitions != t->rec.partitions)
 		rc = resize(a, t, &before, (uint32_t)t->rec.partitions);
 	if (rc == 0)
@@ -287,6 +292,8 @@ int topic_state_erase(struct apply *a, const struct topic *rec)
 		rc = fsm_del(a, STORE_X_FOLD, key_fold(key, rec->name));
 	if (rc == 0)
 		rc = index_owner(a, rec->name, rec->owner, nothing);
+	if (rc == 0)
+		rc = remote_index_stub(a, rec->name, topic_is_stub(rec) ? rec->remote : NULL, NULL);
 	if (rc == 0)
 		notes_gone(a, FSM_DOMAIN_TOPICS, rec->name, last, nothing);
 	return rc ? rc : fsm_del(a, STORE_TOPICS, rec->name);

@@ -6,7 +6,8 @@
 static bool is_storable(const struct topic *t)
 {
 	return rule_stored_topic_name(t->name) && t->partitions >= 0 && t->partitions <= FSM_PARTITIONS_MAX &&
-	       (t->owner.len == 0 || rule_user_name(t->owner));
+	       (t->owner.len == 0 || rule_user_name(t->owner)) &&
+	       (!t->remote || (rule_remote_name(t->remote->name) && rule_stored_topic_name(t->remote->topic)));
 }
 
 static int load(struct apply *a, struct str name, struct topic_state *out)

@@ -20,6 +20,7 @@
 static const char *const topics[] = { "xa", "XA", "xb", "xc", "xd", "xab" };
 static const char *const members[] = { "m1", "m2", "m3" }; /* no servers */
 static const char *const users[] = { "ann", "bob", "" };
+static const char *const remotes[] = { "eu", "us" };
 static const char *const ids[] = { "1111111111111111", "1111111111111111", "2222222222222222", "" };
 static const char *const docs[] = { "{\"v\":1}", "{ \"v\": 1.0 }", "{\"v\":2}", "" };
 
@@ -188,12 +189,44 @@ static void add_user(struct entry_builder *b)
 	}
 }
 
+static void add_remote(struct entry_builder *b)
+{
+	const struct sealed credential = { 1, draw(2) ? STR_LIT("00000000000000aa") : STR_LIT("00000000000000bb"),
+		                           STR_LIT("sealed") };
+	const struct remote record = { .name = PICK(remotes), .id = PICK(ids), .credential = credential };
+	const struct cmd_sealed_tuple tuple = { record.name, PICK(ids), STR_LIT(""), STR_LIT(""),
+		                                STR_LIT("system-roots") };
+	const struct cmd_remote_create create = { .record = record, .salt = STR_LIT("salt") };
+	const struct cmd_remote_change change = { .name = record.name,
+		                                  .credential = &credential,
+		                                  .sealed_against = &tuple };
+	const struct cmd_remote_child_attach attach = { .parent = PICK(topics),
+		                                        .stub = PICK(topics),
+		                                        .stub_id = PICK(ids),
+		                                        .epoch = STR_LIT("eeeeeeeeeeeeeeee"),
+		                                        .remote = { .name = record.name, .topic = PICK(topics) } };
+	const struct cmd_remote_skip skip = { (int64_t)draw(12), (int64_t)draw(5) };
+	const struct cmd_remote_child_state state = {
+		.parent = attach.parent, .stub = attach.stub, .epoch = attach.epoch, .skip = &skip
+	};
+	switch (draw(6)) {
+	case 0: entry_builder_add(b, CMD_REMOTE_CREATE, &create); return;
+	case 1: entry_builder_add(b, CMD_REMOTE_CHANGE, &change); return;
+	case 2:
+		entry_builder_add(b, CMD_REMOTE_DELETE,
+		                  &(struct cmd_remote_delete){ .name = record.name, .force = draw(2) });
+		return;
+	case 3: entry_builder_add(b, CMD_REMOTE_CHILD_STATE, &state); return;
+	default: entry_builder_add(b, CMD_REMOTE_CHILD_ATTACH, &attach);
+	}
+}
+
 /* One command mostly; several are applied together or not at all. */
 static struct slab *random_entry(unsigned *max_type)
 {
-	static void (*const add[])(struct entry_builder *) = { add_topic,    add_topic,  add_fanout,
-		                                               add_fanout,   add_place,  add_replicas,
-		                                               add_replicas, add_member, add_user };
+	static void (*const add[])(struct entry_builder *) = { add_topic, add_topic,    add_fanout,   add_fanout,
+		                                               add_place, add_replicas, add_replicas, add_member,
+		                                               add_user,  add_remote };
 	const struct entry_header h = { .actor = STR_LIT("noise"), .origin = STR_LIT("sim") };
 	struct entry_builder b;
 	struct slab *slab = NULL;

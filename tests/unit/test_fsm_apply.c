@@ -85,7 +85,7 @@ static void test_empty_payloads_are_consumed(void **state)
 	assert_int_equal(rows(r, STORE_TOPICS) + rows(r, STORE_MEMBERS) + rows(r, STORE_ASSIGNMENTS), 0);
 }
 
-/* Bytes that are no envelope, and a known type that this release does not carry out: consumed. */
+/* Bytes that are no envelope: consumed. */
 static void test_undecodable_entries_are_consumed(void **state)
 {
 	struct rig *r = *state;
@@ -100,8 +100,6 @@ static void test_undecodable_entries_are_consumed(void **state)
 	assert_int_equal(apply_bytes(r, "\x02\x00\x0e\x00\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0", 19, &result), ERR_VERSION);
 	assert_int_equal(apply_bytes(r, "", 0, &result), 0);
 	assert_int_equal(result.refusal, FSM_UNDECODABLE);
-	const struct cmd_remote_delete c = { .name = S("eu"), .actor = S("a"), .request_id = S("r") };
-	assert_int_equal(rig_do(r, CMD_REMOTE_DELETE, &c), FSM_UNSUPPORTED);
 	assert_int_equal(do_create(r, "orders", ID1, 3), 0);
 	assert_string_equal(fsm_refusal_word(FSM_UNSUPPORTED), "unsupported");
 	assert_string_equal(fsm_refusal_word(0), "");

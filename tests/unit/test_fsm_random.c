@@ -205,6 +205,43 @@ static void add_user_command(struct dice *d, struct entry_builder *b)
 	}
 }
 
+static void add_remote_command(struct dice *d, struct entry_builder *b)
+{
+	static const char *const remotes[] = { "eu", "us" };
+	static const char *const keys[] = { "00000000000000aa", "00000000000000bb", "short" };
+	const struct remote_limits_patch limits = { .max_in_flight = { .value = (int64_t)roll(d, 3), .set = true } };
+	const struct sealed credential = { 1, PICK(d, keys), S("sealed") };
+	const struct remote record = { .name = PICK(d, remotes), .id = PICK(d, ids), .credential = credential };
+	const struct cmd_sealed_tuple tuple = { record.name, PICK(d, ids), S(""), S(""), S("system-roots") };
+	const struct cmd_remote_create create = { .record = record, .salt = roll(d, 2) ? S("salt") : NONE };
+	const struct cmd_remote_change change = { .name = record.name,
+		                                  .fields = { .limits = roll(d, 2) ? &limits : NULL },
+		                                  .credential = roll(d, 2) ? &credential : NULL,
+		                                  .sealed_against = &tuple };
+	const struct cmd_remote_child_attach attach = { .parent = PICK(d, topics),
+		                                        .stub = PICK(d, topics),
+		                                        .stub_id = PICK(d, ids),
+		                                        .epoch = S("eeeeeeeeeeeeeeee"),
+		                                        .remote = { .name = record.name, .topic = PICK(d, topics) } };
+	const struct cmd_remote_skip skip = { (int64_t)roll(d, 12), (int64_t)roll(d, 5) };
+	const struct cmd_remote_pause pause = { .paused = roll(d, 2), .reason = S("why") };
+	const struct cmd_remote_child_state state = { .parent = attach.parent,
+		                                      .stub = attach.stub,
+		                                      .epoch = attach.epoch,
+		                                      .pause = roll(d, 2) ? &pause : NULL,
+		                                      .skip = &skip };
+	switch (roll(d, 6)) {
+	case 0: entry_builder_add(b, CMD_REMOTE_CREATE, &create); return;
+	case 1: entry_builder_add(b, CMD_REMOTE_CHANGE, &change); return;
+	case 2:
+		entry_builder_add(b, CMD_REMOTE_DELETE,
+		                  &(struct cmd_remote_delete){ record.name, roll(d, 2), NONE, NONE });
+		return;
+	case 3: entry_builder_add(b, CMD_REMOTE_CHILD_STATE, &state); return;
+	default: entry_builder_add(b, CMD_REMOTE_CHILD_ATTACH, &attach);
+	}
+}
+
 static struct entry random_entry(struct dice *d, struct rig *r)
 {
 	struct entry_builder b;
@@ -212,7 +249,8 @@ static struct entry random_entry(struct dice *d, struct rig *r)
 		return (struct entry){ .index = ++r->index, .term = r->term, .kind = ENTRY_NOOP };
 	entry_builder_init(&b);
 	for (uint64_t n = roll(d, 4) ? 1 : 1 + roll(d, 4); n > 0; n--) {
-		switch (roll(d, 8)) {
+		switch (roll(d, 9)) {
+		case 8: add_remote_command(d, &b); break;
 		case 6:
 		case 7: add_replica_command(d, &b); break;
 		case 0: add_topic_command(d, &b); break;
@@ -385,6 +423,7 @@ static void test_check_sees_damage(void **state)
 		{ STORE_MEMBERS, "n1", 2 },
 		{ STORE_REMOVED_MEMBERS, "gone", 4 },
 		{ STORE_USERS, "ann", 3 },
+		{ STORE_X_BY_REMOTE, "eu\0stub", 7 },
 	};
 	struct topic t = topic_of("orders", "1111111111111111", 3);
 	t.owner = S("ann");
@@ -395,6 +434,12 @@ static void test_check_sees_damage(void **state)
 	assert_int_equal(do_assign(r, "ghost", 7, "n1"), 0);
 	assert_int_equal(do_remove(r, "gone"), 0);
 	assert_int_equal(do_user(r, "ann", false), 0);
+	const struct remote_link link = { .name = S("eu"), .topic = S("t"), .lanes = 1 };
+	struct topic stub = topic_of("stub", "2222222222222222", 0);
+	stub.role = S("child");
+	stub.parent = S("p");
+	stub.remote = &link;
+	assert_int_equal(rig_do(r, CMD_TOPIC_CREATE, &stub), 0);
 	rig_check(r);
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
 		const struct str key = { targets[i].key, targets[i].key_len };

@@ -298,11 +298,11 @@ fuzz: deps-fuzz ## fuzzes each decoder for T seconds (T=30), starting from the c
 
 SIM_SOURCES := $(sort $(wildcard tests/sim/*.c))
 HAVE_SIM := $(SIM_SOURCES)
-# Every application passes the check of the committed prefix; a sync takes its time.
+# Every application passes the check of the committed prefix; a sync takes its time; several control planes register.
 $(B)/sim/simulator: $(SIM_SOURCES:%.c=$(B)/sim/%.o) $(call archives_of,sim,daemon)
 	$(say) "LD sim $@"
-	$(Q)$(CC) -o $@ -Wl,--wrap=fsm_apply,--wrap=wal_sync $(filter %.o,$^) \
-		$(call group,$(filter-out %/libdaemon.a,$(filter %.a,$^))) $(call libs_of,daemon) -ldl
+	$(Q)$(CC) -o $@ -Wl,--wrap=fsm_apply,--wrap=wal_sync,--wrap=svc_set_placer,--wrap=svc_set_control \
+		$(filter %.o,$^) $(call group,$(filter-out %/libdaemon.a,$(filter %.a,$^))) $(call libs_of,daemon) -ldl
 -include $(SIM_SOURCES:%.c=$(B)/sim/%.d)
 
 .PHONY: sim sim-seed sim-faults

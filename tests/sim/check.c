@@ -104,7 +104,11 @@ int __wrap_fsm_apply(struct fsm *f, const struct entry *entries, size_t n, struc
 		size_t skip = 0;
 		while (skip < n && entries[skip].index <= before)
 			skip++;
+		const raft_index known = c.highest;
 		check_applied(w.current, entries + skip, n - skip);
+		while (skip < n && entries[skip].index <= known)
+			skip++;
+		api_check_applied(w.current, entries + skip, results + skip, n - skip);
 	}
 	return rc;
 }

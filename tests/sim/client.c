@@ -253,6 +253,8 @@ static void act(uint64_t number, uint64_t b, void *p)
 	(void)b;
 	(void)p;
 	struct client *c = &clients[number];
+	if (w.resting)
+		return;
 	world_at(1 + world_draw(2 * w.plan.write_every_us), act, number, 0, NULL);
 	if (c->op != OP_IDLE) {
 		if (w.now_us - c->began_us < (w.healing ? HEALED_GIVE_UP_US : GIVE_UP_US))

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "model/commands.h"
 #include "node/node_internal.h"
 #include "sim.h"
 
@@ -19,7 +20,7 @@
 #define STOPPED_GRACE_US 500000 /* a node that cannot go on says so for a while before it ends */
 #define START_AGAIN_US 300000   /* after a start that a broken disk prevented */
 
-enum { TURN_CONSENSUS, TURN_LOG, TURN_APPLY, TURN_COUNT };
+enum { TURN_CONSENSUS, TURN_LOG, TURN_APPLY, TURN_UPPER };
 
 bool world_is_up(int node)
 {
@@ -30,12 +31,17 @@ static void start_node(uint64_t number, uint64_t run, void *p);
 static void turn(uint64_t number, uint64_t b, void *p);
 static void pool_tick(uint64_t number, uint64_t b, void *p);
 
+static int turn_count(void)
+{
+	return api_is_on() ? SIM_TURNS : TURN_UPPER;
+}
+
 static void schedule(struct sim_node *s, int which, uint64_t at_us)
 {
 	if (s->turn_at_us[which] && s->turn_at_us[which] <= at_us)
 		return;
 	s->turn_at_us[which] = at_us;
-	world_at(at_us > w.now_us ? at_us - w.now_us : 0, turn, (uint64_t)s->number, (s->run << 2) | (uint64_t)which,
+	world_at(at_us > w.now_us ? at_us - w.now_us : 0, turn, (uint64_t)s->number, (s->run << 3) | (uint64_t)which,
 	         NULL);
 }
 
@@ -44,7 +50,8 @@ static struct wake *wake_of(struct sim_node *s, int which)
 	switch (which) {
 	case TURN_CONSENSUS: return node_wake(s->node);
 	case TURN_LOG: return node_log_wake(s->node);
-	default: return node_apply_wake(s->node);
+	case TURN_APPLY: return node_apply_wake(s->node);
+	default: return api_wake(s->number, which);
 	}
 }
 
@@ -63,7 +70,7 @@ void life_schedule_woken(void)
 {
 	for (int i = 0; i < w.plan.nodes; i++) {
 		struct sim_node *s = &w.nodes[i];
-		for (int k = 0; s->node && k < TURN_COUNT; k++) {
+		for (int k = 0; s->node && k < turn_count(); k++) {
 			struct wake *wake = wake_of(s, k);
 			if (atomic_load(&wake->asleep))
 				continue;
@@ -83,6 +90,7 @@ static void free_objects(struct sim_node *s)
 	pool_close(s->pool);
 	while (pool_turn(s->pool))
 		; /* jobs end before what they work for; what a dead node writes is undone with the rest */
+	api_node_down(s->number);
 	node_close(s->node);
 	net_peers_free(s->net);
 	pool_free(s->pool);
@@ -232,6 +240,15 @@ int __wrap_wal_sync(struct wal *wal, struct err *e)
 
 /* ---- turns ---- */
 
+static void schedule_at_ms(struct sim_node *s, int which, uint64_t next_ms)
+{
+	if (next_ms == UINT64_MAX)
+		return;
+	const uint64_t now_ms = clock_mono_ms();
+	const uint64_t wait_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+	schedule(s, which, w.now_us + (wait_ms > 60000 ? 60000 : wait_ms) * 1000 + world_draw(500));
+}
+
 static void consensus_turn(struct sim_node *s)
 {
 	const uint64_t next_ms = node_turn(s->node, clock_mono_ms());
@@ -239,11 +256,7 @@ static void consensus_turn(struct sim_node *s)
 		return;
 	check_node(s->number);
 	look_for_end(s);
-	if (next_ms == UINT64_MAX)
-		return;
-	const uint64_t now_ms = clock_mono_ms();
-	const uint64_t wait_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-	schedule(s, TURN_CONSENSUS, w.now_us + (wait_ms > 60000 ? 60000 : wait_ms) * 1000 + world_draw(500));
+	schedule_at_ms(s, TURN_CONSENSUS, next_ms);
 }
 
 /* Several turns in a row, as a busy thread does. True: it was stopped with work left. */
@@ -264,11 +277,12 @@ static void run_turn(struct sim_node *s, int which)
 	switch (which) {
 	case TURN_CONSENSUS: consensus_turn(s); break;
 	case TURN_LOG: more = turns_of(s, node_log_turn); break;
-	default:
+	case TURN_APPLY:
 		more = turns_of(s, node_apply_turn);
 		if (!disk_is_mute(s->number))
 			check_digest(s->number);
 		break;
+	default: schedule_at_ms(s, which, api_turn(s->number, which)); break;
 	}
 	wake_prepare(wake);
 	if (more)
@@ -279,8 +293,8 @@ static void turn(uint64_t number, uint64_t b, void *p)
 {
 	(void)p;
 	struct sim_node *s = &w.nodes[number];
-	const int which = (int)(b & 3);
-	if (!s->node || s->run != b >> 2 || s->turn_at_us[which] != w.now_us)
+	const int which = (int)(b & 7);
+	if (!s->node || s->run != b >> 3 || s->turn_at_us[which] != w.now_us)
 		return;
 	s->turn_at_us[which] = 0;
 	if (w.now_us < s->paused_until_us || (which == TURN_LOG && s->in_sync)) {
@@ -340,10 +354,10 @@ static int open_node(struct sim_node *s, struct err *e)
 		.join_count = joins ? (size_t)w.plan.initial : 0,
 		.own_partitions = true,
 		.build = "sim",
-		.max_entry_type = 64,
+		.max_entry_type = COMMAND_MAX,
 		.heartbeat_ms = 100,
 		.election_ms = 500,
-		.member_heartbeat_ms = 5000,
+		.member_heartbeat_ms = api_is_on() ? SIM_MEMBER_HEARTBEAT_MS : 5000,
 		.snapshot_entries = w.plan.snapshot_entries ? w.plan.snapshot_entries : UINT64_MAX / 2,
 		.snapshot_interval_s = 1,
 		.snapshots_kept = 2,
@@ -444,12 +458,13 @@ static void start_node(uint64_t number, uint64_t run, void *p)
 	node_self_hello(s->node, &net.self);
 	s->net = net_peers_new(&net);
 	node_attach_net(s->node, s->net);
+	api_node_up(s->number);
 	net_node_up(s->number);
 	promise_started(s->number);
 	check_started(s->number);
 	if (w.plan.rot_every_ms)
 		note_declared(s);
-	for (int k = 0; k < TURN_COUNT; k++) {
+	for (int k = 0; k < turn_count(); k++) {
 		wake_prepare(wake_of(s, k));
 		schedule(s, k, w.now_us + latency_us(s, k));
 	}

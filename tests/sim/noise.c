@@ -245,6 +245,8 @@ static void act(uint64_t a, uint64_t b, void *p)
 	(void)a;
 	(void)b;
 	(void)p;
+	if (w.resting)
+		return;
 	world_at(1 + draw(2 * w.plan.write_every_us), act, 0, 0, NULL);
 	if (noise.busy && w.now_us - noise.began_us < GIVE_UP_US)
 		return;

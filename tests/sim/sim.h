@@ -10,7 +10,7 @@
  *   clock.c  virtual time (instead of base/clock.c, rand_secure.c, store/bootid.c)
  *   world.c  events, the plan of a run        life.c    a node's start, turns and end
  *   strike.c what befalls the cluster         client.c  who writes and reads
- *   noise.c  random commands of all kinds
+ *   noise.c  random commands of all kinds   api.c  service, control plane and their clients
  *   check.c  the rules                        promises.c  what nodes told each other and must keep
  *   main.c   seeds, faults, what is printed
  */
@@ -27,6 +27,10 @@
 #include "node/node.h"
 
 #define SIM_NODES_MAX DISK_NODES_MAX
+#define SIM_TURNS 6 /* consensus, log, apply; service and the two lanes where there is a control plane */
+/* Of members, in seeds with a control plane: short ones, so that its patience ends within a run. */
+#define SIM_MEMBER_HEARTBEAT_MS 500
+#define SIM_DEAD_AFTER_S 2
 
 /* What the seed drew for this run. */
 struct sim_plan {
@@ -70,9 +74,9 @@ struct sim_node {
 	struct node *node; /* NULL while down */
 	struct net_peers *net;
 	struct pool *pool;
-	uint64_t boots;         /* starts after a power cut: what the boot id is made of */
-	uint64_t run;           /* starts: old events of an earlier run are stale */
-	uint64_t turn_at_us[3]; /* when a turn is scheduled: consensus, log, apply; 0 = not */
+	uint64_t boots;                 /* starts after a power cut: what the boot id is made of */
+	uint64_t run;                   /* starts: old events of an earlier run are stale */
+	uint64_t turn_at_us[SIM_TURNS]; /* when a turn is scheduled; 0 = not */
 	uint64_t paused_until_us;
 	uint64_t hung_until_us; /* its log thread */
 	bool in_sync;           /* its log thread is inside a call */
@@ -93,6 +97,7 @@ struct sim_world {
 	struct sim_node nodes[SIM_NODES_MAX];
 	int current;                            /* whose code runs; -1 = the world's own */
 	bool healing;                           /* second phase: no more faults */
+	bool resting;                           /* its end: clients ask for nothing new */
 	bool cut[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames from row to column are lost */
 	uint64_t removal_term;                  /* in which a voter was last to go */
 	uint64_t trace_hash;                    /* over everything that happened, in order */
@@ -153,6 +158,23 @@ void noise_start(uint64_t seed);
 void noise_node_down(int node);
 void noise_poll(int node);
 void noise_check_end(void); /* what is derived fits the records, on every node */
+
+/* ---- api.c ---- */
+
+struct fsm_result; /* fsm/fsm.h */
+void api_start(uint64_t seed);
+bool api_is_on(void);
+void api_node_up(int node);
+void api_node_down(int node); /* before node_close */
+/* Turns behind the first three. */
+struct wake *api_wake(int node, int which);
+uint64_t api_turn(int node, int which); /* next deadline, monotonic ms */
+void api_log(const char *line);
+/* Entries that nobody applied before, just applied there. */
+void api_check_applied(int node, const struct entry *entries, const struct fsm_result *results, size_t n);
+uint64_t api_healed_creates(void); /* since healing began */
+bool api_check_converged(char *why, size_t cap);
+void api_check_end(void);
 
 /* ---- check.c ---- */
 

@@ -52,6 +52,7 @@ static void on_log(void *arg, enum log_level level, const char *line)
 {
 	(void)arg;
 	(void)level;
+	api_log(line);
 	if (w.verbose)
 		printf("%10.3f ms  log %s", (double)w.now_us / 1000.0, line);
 }
@@ -237,16 +238,18 @@ static void converge(void)
 {
 	const uint64_t until_us = w.now_us + HEAL_BOUND_MS * 1000;
 	char why[200] = "";
-	/* Clients go on for a while: a healed cluster must take writes again. */
+	/* Clients go on for a while: a healed cluster must take writes again. Then they rest, and what is left settles.
+	 */
 	const uint64_t quiet_us = w.now_us + 2500000;
 	const uint64_t acked = client_acked();
 	while (w.now_us < until_us) {
 		step();
 		if (w.now_us <= quiet_us || heap.seq % 16)
 			continue;
-		if (client_acked() == acked)
+		w.resting = client_acked() > acked && (!api_is_on() || api_healed_creates());
+		if (!w.resting)
 			snprintf(why, sizeof(why), "no write was acknowledged");
-		else if (check_converged(why, sizeof(why)))
+		else if (check_converged(why, sizeof(why)) && api_check_converged(why, sizeof(why)))
 			return;
 	}
 	world_fail("not converged %d s after healing: %s", HEAL_BOUND_MS / 1000, why);
@@ -275,6 +278,7 @@ static void build(uint64_t seed)
 	}
 	client_start();
 	noise_start(seed);
+	api_start(seed);
 	strike_start();
 }
 
@@ -294,5 +298,6 @@ void world_run(uint64_t seed, bool verbose)
 	converge();
 	client_check_end();
 	noise_check_end();
+	api_check_end();
 	world_trace("end");
 }

@@ -16,6 +16,7 @@
 #include "control/control.h"
 #include "fsm/fsm.h"
 #include "fsm/members.h"
+#include "fsm/settings.h"
 #include "fsm/topics.h"
 #include "model/commands.h"
 #include "model/entry.h"
@@ -26,6 +27,8 @@
 #define CLIENTS 3
 #define TOPICS_PER_CLIENT 200
 #define SLOTS 16
+#define MOVES_MAX 4
+#define VOTERS_MIN 2
 #define FIRST_TURN 3 /* of sim.h's turns */
 
 enum { TURN_SERVICE, TURN_REQUESTS, TURN_PASSES };
@@ -109,22 +112,28 @@ void api_node_up(int node)
 	if (!api.on)
 		return;
 	wake_init(&u->wake);
+	int64_t flags[FSM_SETTING_COUNT];
+	for (size_t i = 0; i < FSM_SETTING_COUNT; i++)
+		flags[i] = fsm_settings[i].value;
+	flags[FSM_SETTING_MAX_MOVES] = MOVES_MAX;
+	flags[FSM_SETTING_DEAD_AFTER_S] = SIM_DEAD_AFTER_S;
+	flags[FSM_SETTING_MEMBER_HEARTBEAT_MS] = SIM_MEMBER_HEARTBEAT_MS;
+	flags[FSM_SETTING_MIN_VOTERS] = VOTERS_MIN;
 	u->shared = svc_shared_new(&(struct svc_shared_options){
 	    .node = s->node,
 	    .data_dir = s->dir,
 	    .build = "sim",
 	    .max_entry_type = COMMAND_MAX,
-	    .min_voters = 2,
-	    .member_dead_after_ms = 1000 * SIM_DEAD_AFTER_S,
+	    .flags = flags,
 	    .pool = s->pool,
 	});
 	u->svc = svc_new(u->shared, SLOTS, &u->wake);
 	u->control = control_new(&(struct control_options){
 	    .node = s->node,
-	    .max_moves = 4,
+	    .max_moves = MOVES_MAX,
 	    .dead_after_s = SIM_DEAD_AFTER_S,
 	    .member_heartbeat_ms = SIM_MEMBER_HEARTBEAT_MS,
-	    .min_voters = 2,
+	    .min_voters = VOTERS_MIN,
 	});
 }
 

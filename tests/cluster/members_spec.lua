@@ -1,6 +1,8 @@
--- Members: a broker's day from its registration to a burnt machine, each answer and its trace in the log; what operators
--- say about members; leaving the cluster.
+-- Members: every row of the contract on the leader and on a follower; a broker's day from its registration to a burnt
+-- machine, each answer and its trace in the log.
 
+local ROWS = require "cluster.members_rows"
+local contract = require "cluster.contract"
 local harness = require "cluster.harness"
 local http = require "cluster.http"
 
@@ -36,6 +38,16 @@ local function has(list, name)
 	end
 	return false
 end
+
+describe("members", function()
+	harness.case(("answer %d requests alike on leader and follower"):format(#ROWS), { flags = { "--max-moves", "0" } },
+		function(c)
+			harness.eventually(10000, "three members", function()
+				return #c:leader():get("/v1/cluster/members", 200).json.members == 3
+			end)
+			contract.check(c, ROWS)
+		end)
+end)
 
 describe("brokers", function()
 	harness.case("have a day, through any node", { flags = { "--own-partitions", "off" } }, function(c)

@@ -184,6 +184,10 @@ describe("a change of the servers", function()
 		proc.sleep_ms(harness.scaled(3000, 60000))
 		assert.same(five, c:leader():status().voters)
 		create(c:leader(), "u", 5)
+		local kept = c:follower().id
+		local no = c:leader():post("/v1/cluster/members/" .. kept .. "/decommission", {}, 409).json
+		assert.equal("no_healthy_majority", no.code)
+		assert.equal("no_healthy_majority", no.reasons[1].code)
 		local survivor = c:follower()
 		dead[3] = c:leader()
 		dead[3]:kill()

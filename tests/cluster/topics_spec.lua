@@ -1,23 +1,14 @@
 -- Topics, children, schemas and labels over HTTP: every row of the contract on the leader and on a follower, entity
 -- tags, what a topic that was made again is spared, limits, and where a child's partitions go.
 
+local contract = require "cluster.contract"
 local harness = require "cluster.harness"
 local http = harness.http
 local ROWS = require "cluster.topics_rows"
 
 local THREE = { nodes = 3 }
 
--- A kept connection to one node: ask(method, target, body, headers) -> answer.
-local function client_of(node)
-	local conn = assert(http.connect(node.http_port))
-	return function(method, target, body, headers)
-		headers = headers or {}
-		headers["X-Veena-Client"] = "spec"
-		local r, err = conn:request(method, target, body, headers)
-		if not r then error(("%s: %s %s: %s"):format(node.id, method, target, err), 2) end
-		return r
-	end
-end
+local client_of = contract.client_of
 
 local function expect(ask, method, target, body, status, headers)
 	local r = ask(method, target, body, headers)
@@ -25,51 +16,9 @@ local function expect(ask, method, target, body, status, headers)
 	return r
 end
 
--- ---- the rows ----
-
-local function with_letter(text, letter)
-	return text and (text:gsub("@", letter))
-end
-
--- What may differ between two answers to the same request: ids, indexes, times, and our letter, a capital one, which
--- no other word begins with.
-local function plain(body, letter)
-	return (body:gsub('"id":"%x+"', '"id":"-"'):gsub('"attach_epoch":"%x+"', '"attach_epoch":"-"')
-		:gsub('"parent_id":"%x+"', '"parent_id":"-"'):gsub('"index":%d+}', '"index":0}')
-		:gsub('"created_at":%d+', '"created_at":0'):gsub('"version":%d+,"leader_epoch', '"version":0,"leader_epoch')
-		:gsub('"' .. letter, '"@'):gsub(" " .. letter, " @"))
-end
-
-local function play(node, letter)
-	local ask = client_of(node)
-	local answers = {}
-	for i, row in ipairs(ROWS) do
-		local r = ask(row.method, with_letter(row.target, letter), with_letter(row.body, letter))
-		local what = ("row %d: %s %s %s"):format(i, row.method, row.target, (row.body or ""):sub(1, 200))
-		assert(r.status == row.status, ("%s: %d instead of %d: %s"):format(what, r.status, row.status, r.body))
-		assert(r.status < 400 or r.json.code == row.code or not row.code,
-			("%s: code %s instead of %s"):format(what, r.json and r.json.code, row.code))
-		for _, text in ipairs(row.holds) do
-			text = with_letter(text, letter)
-			assert(r.body:find(text, 1, true), ("%s: no %s in %s"):format(what, text, r.body))
-		end
-		answers[i] = plain(r.body, letter)
-		-- A connection that was too much for the server is closed.
-		if r.status == 413 then ask = client_of(node) end
-	end
-	return answers
-end
-
 describe("topics", function()
 	harness.case(("answer %d requests alike on leader and follower"):format(#ROWS), THREE, function(c)
-		local leader, follower = c:leader(), c:follower()
-		local direct = play(leader, "X")
-		local forwarded = play(follower, "Y")
-		for i, row in ipairs(ROWS) do
-			assert(direct[i] == forwarded[i], ("row %d: %s %s\nleader:   %s\nfollower: %s")
-				:format(i, row.method, row.target, direct[i], forwarded[i]))
-		end
-		c:settle()
+		contract.check(c, ROWS)
 	end)
 
 	harness.case("need a content type or a client's header", THREE, function(c)

@@ -36,6 +36,11 @@ local function read_option(args, i, kinds)
       return nil, ("option --%s is %q, a whole number is expected"):format(name, value)
     end
     value = number
+  elseif kind == "boolean" then
+    if value ~= "true" and value ~= "false" then
+      return nil, ("option --%s is %q, true or false is expected"):format(name, value)
+    end
+    value = value == "true"
   end
   return name, value, i + 1
 end

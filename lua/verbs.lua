@@ -1,6 +1,6 @@
 -- What the command can do: one entry a verb, from which running, usage and help are made.
 --
---   name, args ("[X]" may be left out), options {name, kind = text|integer|flag|list, help}, about, example,
+--   name, args ("[X]" may be left out), options {name, kind = text|integer|boolean|flag|list, help}, about, example,
 --   run(client, call)
 
 local client = require "veena.client"
@@ -142,6 +142,9 @@ local TOPIC_FIELDS = {
   { name = "retention-ms", kind = "integer", help = "how long records are kept; 0 = for ever" },
   { name = "max-in-flight-per-partition", kind = "integer", help = "records given out and not yet acknowledged" },
   { name = "max-acked-ahead-per-partition", kind = "integer", help = "records acknowledged out of order" },
+  { name = "replicas", kind = "integer", help = "copies of each partition; 1 = one owner, who is never replaced" },
+  { name = "unclean", kind = "boolean", help = "true: a copy that is not in sync may lead when no other can" },
+  { name = "replica-lag", kind = "integer", help = "entries a copy may lack and be in sync; 0 = the setting" },
 }
 local CREATE_FIELDS = { table.unpack(TOPIC_FIELDS) }
 table.insert(CREATE_FIELDS, 3, {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "control/lua_value.h"
+#include "fsm/assignments.h"
 
 struct place_run {
 	struct cluster_view *view;
@@ -91,18 +92,42 @@ static LUA_JUMPS void read_reason(lua_State *L, int index, struct place_answer *
 		snprintf(out->reason, sizeof(out->reason), "%s", text);
 }
 
+static LUA_JUMPS struct str read_id(lua_State *L, int index, const struct place_run *run, uint32_t partition)
+{
+	size_t len;
+	if (lua_type(L, index) != LUA_TSTRING)
+		luaL_error(L, "place: partition %d is given a %s, a member id is expected", (int)partition,
+		           luaL_typename(L, index));
+	const char *id = lua_tolstring(L, index, &len);
+	return (struct str){ arena_strndup(run->arena, id, len), len };
+}
+
+/* A member id, or a list of them, the leader first. */
+static LUA_JUMPS struct str_list read_copies(lua_State *L, int index, const struct place_run *run, uint32_t partition)
+{
+	const bool is_list = lua_istable(L, index);
+	const size_t n = is_list ? lua_rawlen(L, index) : 1;
+	if (n == 0 || n > FSM_REPLICAS_MAX)
+		luaL_error(L, "place: partition %d is given %d members, 1 to %d are expected", (int)partition, (int)n,
+		           FSM_REPLICAS_MAX);
+	struct str *ids = arena_alloc(run->arena, n * sizeof(*ids));
+	for (size_t i = 0; i < n; i++) {
+		if (is_list)
+			lua_rawgeti(L, index, (lua_Integer)i + 1);
+		else
+			lua_pushvalue(L, index);
+		ids[i] = read_id(L, -1, run, partition);
+		lua_pop(L, 1);
+	}
+	return (struct str_list){ ids, n };
+}
+
 static LUA_JUMPS void read_owners(lua_State *L, int index, const struct place_run *run)
 {
 	for (size_t i = 0; i < run->q->count; i++) {
-		const int type = lua_rawgeti(L, index, run->q->partitions[i]);
-		if (type == LUA_TSTRING) {
-			size_t len;
-			const char *id = lua_tolstring(L, -1, &len);
-			run->out->owners[i] = (struct str){ arena_strndup(run->arena, id, len), len };
-		} else if (type != LUA_TNIL) {
-			luaL_error(L, "place: partition %d is given a %s, a member id is expected",
-			           (int)run->q->partitions[i], luaL_typename(L, -1));
-		}
+		const uint32_t partition = run->q->partitions[i];
+		if (lua_rawgeti(L, index, partition) != LUA_TNIL)
+			run->out->owners[i] = read_copies(L, lua_gettop(L), run, partition);
 		lua_pop(L, 1);
 	}
 }
@@ -130,7 +155,7 @@ static void begin_try(void *arg, struct sandbox *sb)
 	const struct place_run *run = arg;
 	run->view->sb = sb;
 	for (size_t i = 0; i < run->q->count; i++)
-		run->out->owners[i] = STR_LIT("");
+		run->out->owners[i] = (struct str_list){ 0 };
 	run->out->reason[0] = '\0';
 }
 
@@ -141,33 +166,58 @@ static void end_try(void *arg, struct sandbox *sb)
 	run->view->sb = NULL;
 }
 
+static const struct place_refusal *refusal_of(const struct place_run *run, const struct str *ids, size_t at)
+{
+	static const struct place_refusal again = { "refused_before", "was refused a moment ago" };
+	static const struct place_refusal twice = { "already_owner", "is named twice" };
+	static const struct place_refusal more = { "not_replicated", "is one copy more than the topic has" };
+	const struct place_refusal *why = place_refusal(run->view->members, ids[at]);
+	if (!why && str_is_among(ids[at], run->q->avoid, run->q->avoid_count))
+		why = &again;
+	if (!why && str_is_among(ids[at], ids, at))
+		why = &twice;
+	return why || at < run->q->replicas ? why : &more;
+}
+
+/* Copies that may not be where the policy wants them are left out, to be added later; without its leader the whole
+ * partition waits. */
+static void drop_unsafe_copies(const struct place_run *run, uint32_t partition, struct str_list *l)
+{
+	struct place_answer *out = run->out;
+	struct str *kept = arena_alloc(run->arena, l->count * sizeof(*kept));
+	size_t n = 0;
+	bool leads = true;
+	for (size_t i = 0; i < l->count; i++) {
+		const struct place_refusal *why = refusal_of(run, l->items, i);
+		if (!why && leads) {
+			kept[n++] = l->items[i];
+			continue;
+		}
+		if (!why)
+			continue;
+		leads = leads && i > 0;
+		out->refused++;
+		snprintf(out->reason, sizeof(out->reason), "partition %u: %.64s %s", partition, l->items[i].p,
+		         why->text);
+	}
+	*l = (struct str_list){ kept, leads ? n : 0 };
+}
+
 /* What policies.md promises whatever a policy returns: targets are alive, placeable and not draining. */
 static void drop_unsafe(const struct place_run *run)
 {
 	struct place_answer *out = run->out;
 	for (size_t i = 0; i < run->q->count; i++) {
-		const struct str id = out->owners[i];
-		if (id.len == 0)
-			continue;
-		static const struct place_refusal again = { "refused_before", "was refused a moment ago" };
-		const struct place_refusal *why = place_refusal(run->view->members, id);
-		if (!why && str_is_among(id, run->q->avoid, run->q->avoid_count))
-			why = &again;
-		if (!why) {
-			out->placed++;
-			continue;
-		}
-		out->refused++;
-		out->owners[i] = STR_LIT("");
-		snprintf(out->reason, sizeof(out->reason), "partition %u: %.64s %s", run->q->partitions[i], id.p,
-		         why->text);
+		if (out->owners[i].count > 0)
+			drop_unsafe_copies(run, run->q->partitions[i], &out->owners[i]);
+		out->placed += out->owners[i].count > 0;
 	}
 }
 
 int place_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct cluster_view *view,
               const struct place_question *q, struct arena *a, struct place_answer *out, struct sandbox_fault *fault)
 {
-	*out = (struct place_answer){ .owners = arena_zalloc(a, (q->count ? q->count : 1) * sizeof(struct str)) };
+	*out = (struct place_answer){ .owners = arena_zalloc(a, (q->count ? q->count : 1) * sizeof(struct str_list)) };
 	struct place_run run = { .view = view, .q = q, .arena = a, .out = out };
 	const struct policy_call call = {
 		.kind = POLICY_PLACEMENT,

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "control/policy.h"
 #include "control/view.h"
+#include "model/field.h"
 
 #define PLACE_REASON_MAX 256 /* bytes */
 
@@ -21,14 +22,16 @@ struct place_question {
 	struct str topic_json;      /* the topic as a GET shows it, stored or to be stored */
 	const uint32_t *partitions; /* without an owner, ascending */
 	size_t count;
+	uint32_t replicas;       /* copies that each shall have; 1 = an owner alone */
 	const struct str *avoid; /* members refused a moment ago */
 	size_t avoid_count;
 };
 
 struct place_answer {
-	struct str *owners;                /* one per partition; "" = waits. Bytes in the caller's arena */
-	size_t placed;                     /* how many are not "" */
-	size_t refused;                    /* owners the policy named and the core does not allow */
+	struct str_list *owners; /* one per partition: its owner, or the leader and then the other copies; none
+	                          * = waits. In the caller's arena */
+	size_t placed;           /* how many partitions have one */
+	size_t refused;          /* owners the policy named and the core does not allow */
 	char reason[PLACE_REASON_MAX + 1]; /* the policy's, or why the core refused one */
 };
 

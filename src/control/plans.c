@@ -43,6 +43,7 @@ static void add_count(struct view_pending *sums, size_t *n, size_t cap, const st
 	for (size_t i = 0; i < *n; i++) {
 		if (str_eq(sums[i].member, add->member)) {
 			sums[i].partitions += add->partitions;
+			sums[i].copies += add->copies;
 			return;
 		}
 	}
@@ -72,6 +73,27 @@ void plans_begin(struct plans *plans, struct lane *l, uint64_t now_ms)
 	v->pending_count = n;
 }
 
+static void plan_copy(struct planned *slot, size_t cap, struct str member, bool leads)
+{
+	const struct view_pending one = { member, leads, !leads };
+	const size_t before = slot->count;
+	add_count(slot->members, &slot->count, cap, &one);
+	if (slot->count > before)
+		slot->members[before].member.p = mem_strndup(member.p, member.len);
+}
+
+static void remember(struct planned *slot, size_t asked, const struct place_answer *a)
+{
+	size_t cap = 0;
+	for (size_t i = 0; i < asked; i++)
+		cap += a->owners[i].count;
+	slot->members = mem_alloc(cap * sizeof(*slot->members));
+	for (size_t i = 0; i < asked; i++) {
+		for (size_t k = 0; k < a->owners[i].count; k++)
+			plan_copy(slot, cap, a->owners[i].items[k], k == 0);
+	}
+}
+
 void plans_end(struct plans *plans, const struct lane *l, struct str topic, size_t asked, const struct place_answer *a,
                uint64_t now_ms)
 {
@@ -81,16 +103,7 @@ void plans_end(struct plans *plans, const struct lane *l, struct str topic, size
 		slot->topic = mem_strndup(topic.p, topic.len);
 		slot->index = l->lv.view.index;
 		slot->until_ms = now_ms + PLANNED_FOR_MS;
-		slot->members = mem_alloc(a->placed * sizeof(*slot->members));
-		for (size_t i = 0; i < asked; i++) {
-			if (a->owners[i].len == 0)
-				continue;
-			const struct view_pending one = { a->owners[i], 1 };
-			const size_t before = slot->count;
-			add_count(slot->members, &slot->count, a->placed, &one);
-			if (slot->count > before)
-				slot->members[before].member.p = mem_strndup(a->owners[i].p, a->owners[i].len);
-		}
+		remember(slot, asked, a);
 	}
 	pthread_mutex_unlock(&plans->lock);
 }

@@ -63,6 +63,7 @@ static void place(struct requests *r, struct svc_placement *p, uint64_t now_ms)
 		.topic_json = p->topic_json,
 		.partitions = p->partitions,
 		.count = p->partition_count,
+		.replicas = p->replicas,
 		.avoid = p->avoid,
 		.avoid_count = p->avoid_count,
 	};

@@ -27,23 +27,16 @@ static size_t unplaced_partitions(const struct fsm_topic *t, uint32_t *out)
 static bool propose(struct passes *p, const struct topic *t, const struct place_question *q,
                     const struct place_answer *a)
 {
-	const bool held_back = pass_held_back(p, CMD_PARTITION_PLACE, true);
+	const bool copies = q->replicas > 1;
+	if (copies && pass_held_back(p, CMD_REPLICAS_PLACE, false))
+		return true;
+	const bool older = !copies && pass_held_back(p, CMD_PARTITION_PLACE, true);
+	const unsigned type = copies ? CMD_REPLICAS_PLACE : older ? CMD_PARTITION_ASSIGN : CMD_PARTITION_PLACE;
 	struct entry_builder b;
 	entry_builder_init(&b);
 	for (size_t i = 0; i < q->count; i++) {
-		if (a->owners[i].len == 0)
-			continue;
-		const struct cmd_partition_place c = {
-			.topic = t->name,
-			.partition = q->partitions[i],
-			.owner_id = a->owners[i],
-			.expect_id = t->id,
-		};
-		const struct assignment older = { c.topic, c.partition, c.owner_id, { "", 0 } };
-		if (held_back)
-			entry_builder_add(&b, CMD_PARTITION_ASSIGN, &older);
-		else
-			entry_builder_add(&b, CMD_PARTITION_PLACE, &c);
+		if (a->owners[i].count > 0)
+			svc_place_add(&b, type, t, q->partitions[i], &a->owners[i]);
 	}
 	log_debug("sweep.place", "topic=" STR_FMT " partitions=%zu reason=\"%s\"", STR_ARG(t->name), a->placed,
 	          a->reason);
@@ -61,8 +54,15 @@ static bool sweep_topic(struct passes *p, const struct fsm_topic *t, uint64_t no
 		log_error("sweep.record", "topic=" STR_FMT " error=\"%s\"", STR_ARG(t->name), e.msg);
 		return true;
 	}
+	struct topic_extra extra;
+	int rc = fsm_get_topic_extra(lv->view.txn, t->name, &lv->arena, &extra);
+	if (rc != 0) {
+		log_error("sweep.record", "topic=" STR_FMT " error=\"%s\"", STR_ARG(t->name), err_text(rc));
+		return true;
+	}
 	uint32_t *partitions = arena_alloc(&lv->arena, (t->partition_count + 1) * sizeof(*partitions));
 	const struct place_question q = {
+		.replicas = (uint32_t)extra.replicas,
 		.topic_json = fsm_topic_json(t, &lv->arena),
 		.partitions = partitions,
 		.count = unplaced_partitions(t, partitions),
@@ -71,7 +71,7 @@ static bool sweep_topic(struct passes *p, const struct fsm_topic *t, uint64_t no
 	struct sandbox_fault fault;
 	plans_begin(plans, &p->lane, now_ms);
 	/* Under a request's budget, since creates wait for the lock. */
-	const int rc = place_ask(p->lane.policies, &sandbox_budget_request, &lv->view, &q, &lv->arena, &a, &fault);
+	rc = place_ask(p->lane.policies, &sandbox_budget_request, &lv->view, &q, &lv->arena, &a, &fault);
 	plans_end(plans, &p->lane, t->name, q.count, rc == 0 ? &a : NULL, now_ms);
 	if (rc != 0)
 		return false;

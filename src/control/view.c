@@ -49,7 +49,7 @@ static struct view_pending pending_of(const struct cluster_view *v, struct str i
 		if (str_eq(v->pending[i].member, id))
 			return v->pending[i];
 	}
-	return (struct view_pending){ id, 0 };
+	return (struct view_pending){ id, 0, 0 };
 }
 
 /* `record` is on top. */
@@ -180,7 +180,9 @@ static LUA_JUMPS struct fsm_member_counts check_counts(lua_State *L, const struc
 	struct fsm_member_counts counts = { 0 };
 	if (rc == 0)
 		counts = extra.counts;
-	counts.coming += pending_of(v, id).partitions;
+	const struct view_pending pending = pending_of(v, id);
+	counts.coming += pending.partitions;
+	counts.follows += pending.copies;
 	return counts;
 }
 
@@ -301,6 +303,8 @@ static LUA_JUMPS void set_replicas(lua_State *L, const struct cluster_view *v, s
 		lua_createtable(L, 0, 2);
 		lua_set_str(L, "id", set.items[i].id);
 		lua_set_bool(L, "in_sync", set.items[i].in_sync);
+		if (set.items[i].replaces.len > 0)
+			lua_set_str(L, "replaces", set.items[i].replaces);
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
 	sandbox_mark_array(L, -1);

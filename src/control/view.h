@@ -34,7 +34,8 @@ struct view_server {
 /* Partitions planned for a member whose entries are not applied yet. */
 struct view_pending {
 	struct str member;
-	uint32_t partitions;
+	uint32_t partitions; /* that it will own, or lead */
+	uint32_t copies;     /* of partitions that others will lead */
 };
 
 /* How long the leader itself has heard nothing of a member. */

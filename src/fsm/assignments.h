@@ -14,6 +14,7 @@
 #include "base/entry.h"
 #include "base/err.h"
 #include "fsm/topics.h"
+#include "model/rules.h"
 #include "store/store.h"
 
 /* Narad's row as stored, orphans too. ERR_NOTFOUND: unplaced, or no such topic or partition. */
@@ -23,10 +24,6 @@ MUST_CHECK int fsm_get_assignment_record(struct store_txn *txn, struct str topic
 /* What a row says to the API. `moving` and `owner_dead` may both be true: what needs a person comes first, and
  * target_id shows the move anyway. */
 const char *fsm_assignment_state(const struct fsm_owner *o, bool owner_alive);
-/* One partition as answers and watchers have it. */
-void fsm_write_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
-                          const char *state);
-
 enum fsm_role {
 	FSM_ROLE_OWNER = 1,
 	FSM_ROLE_TARGET = 2,
@@ -63,7 +60,7 @@ MUST_CHECK int fsm_count_orphans(struct store_txn *txn, uint64_t *out);     /* c
 
 /* ---- copies ---- */
 
-#define FSM_REPLICAS_MAX 16 /* copies of one partition */
+#define FSM_REPLICAS_MAX TOPIC_REPLICAS_MAX
 
 struct fsm_replica {
 	struct str id;
@@ -78,6 +75,9 @@ struct fsm_replicas {
 };
 /* Never ERR_NOTFOUND: `count` 0 says that there are none. ERR_CORRUPT, ERR_IO. */
 MUST_CHECK int fsm_get_replicas(struct store_txn *txn, struct str topic, uint32_t partition, struct fsm_replicas *out);
+/* One partition as answers and watchers have it. */
+void fsm_write_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
+                          const char *state, const struct fsm_replicas *set);
 /* NULL: it has no copy. */
 const struct fsm_replica *fsm_replicas_find(const struct fsm_replicas *r, struct str id);
 

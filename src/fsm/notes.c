@@ -43,10 +43,13 @@ static int put_partition(struct store_txn *txn, struct arena *arena, struct str 
                          const struct fsm_owner *o, struct buf *out)
 {
 	struct json_writer w = { .out = out };
+	struct fsm_replicas set;
 	bool alive;
 	int rc = is_alive(txn, o->owner, arena, &alive);
 	if (rc == 0)
-		fsm_write_assignment(&w, topic, id, p, o, fsm_assignment_state(o, alive));
+		rc = fsm_get_replicas(txn, topic, p, &set);
+	if (rc == 0)
+		fsm_write_assignment(&w, topic, id, p, o, fsm_assignment_state(o, alive), &set);
 	return rc;
 }
 

@@ -21,8 +21,25 @@ const char *fsm_assignment_state(const struct fsm_owner *o, bool owner_alive)
 	return o->target.len > 0 ? "moving" : "placed";
 }
 
+static void write_copies(struct json_writer *w, const struct fsm_replicas *set)
+{
+	json_field_u64(w, "leader_epoch", set->epoch);
+	json_key(w, "replicas");
+	json_begin_array(w);
+	for (size_t i = 0; i < set->count; i++) {
+		const struct fsm_replica *r = &set->items[i];
+		json_begin_object(w);
+		json_field_str(w, "id", r->id);
+		json_field_bool(w, "in_sync", r->in_sync);
+		if (r->replaces.len > 0)
+			json_field_str(w, "replaces", r->replaces);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
 void fsm_write_assignment(struct json_writer *w, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
-                          const char *state)
+                          const char *state, const struct fsm_replicas *set)
 {
 	json_begin_object(w);
 	json_field_str(w, "topic", topic);
@@ -37,6 +54,8 @@ void fsm_write_assignment(struct json_writer *w, struct str topic, struct str id
 	if (o->pinned)
 		json_field_bool(w, "pinned", true);
 	json_field_u64(w, "version", o->version);
+	if (set->count > 0)
+		write_copies(w, set);
 	json_end_object(w);
 }
 

@@ -18,6 +18,9 @@ static const struct field topic_create_fields[] = {
 	FIELD(STR, topic_create, parent, "parent", OPTIONAL),
 	FIELD(OPT_I64, topic_create, fanout_delay_ms, "fanout_delay_ms", 0),
 	FIELD(STR, topic_create, owner, "owner", OPTIONAL),
+	FIELD(OPT_I64, topic_create, replicas, "replicas", 0),
+	FIELD(OPT_BOOL, topic_create, unclean, "unclean", 0),
+	FIELD(OPT_I64, topic_create, replica_lag, "replica_lag", 0),
 	FIELD(STR_MAP, topic_create, labels, "labels", OPTIONAL),
 };
 const struct record_type topic_create_type = RECORD_TYPE("topic create", topic_create, topic_create_fields);
@@ -29,6 +32,9 @@ static const struct field topic_alter_fields[] = {
 	FIELD(OPT_I64, topic_alter, max_acked_ahead_per_partition, "max_acked_ahead_per_partition", NULLABLE),
 	FIELD(JSON, topic_alter, schema, "schema", 0),
 	FIELD(OPT_I64, topic_alter, schema_base_version, "schema_base_version", NULLABLE),
+	FIELD(OPT_I64, topic_alter, replicas, "replicas", 0),
+	FIELD(OPT_BOOL, topic_alter, unclean, "unclean", 0),
+	FIELD(OPT_I64, topic_alter, replica_lag, "replica_lag", NULLABLE),
 	FIELD(STR_MAP, topic_alter, labels, "labels", OPTIONAL | FIELD_NULL_VALUES),
 };
 const struct record_type topic_alter_type = RECORD_TYPE("topic alter", topic_alter, topic_alter_fields);

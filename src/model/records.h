@@ -222,6 +222,9 @@ struct topic_create {
 	struct str parent;
 	struct opt_i64 fanout_delay_ms;
 	struct str owner; /* accepted and not used: the caller is the owner */
+	struct opt_i64 replicas;
+	struct opt_bool unclean;
+	struct opt_i64 replica_lag;
 	struct str_map labels;
 };
 
@@ -232,7 +235,10 @@ struct topic_alter {
 	struct opt_i64 max_acked_ahead_per_partition;
 	struct str schema;
 	struct opt_i64 schema_base_version;
-	struct str_map labels; /* those named change; a null value removes */
+	struct opt_i64 replicas;
+	struct opt_bool unclean;
+	struct opt_i64 replica_lag; /* null: the cluster's setting */
+	struct str_map labels;      /* those named change; a null value removes */
 };
 
 struct child_attach {

@@ -22,6 +22,7 @@
 #define TOPIC_STORED_NAME_MAX 255 /* names of old releases, still valid in stored records */
 #define TOPIC_PARTITIONS_MIN 3    /* single-owner topics, as Narad */
 #define TOPIC_PARTITIONS_MAX 108
+#define TOPIC_REPLICAS_MAX 16             /* copies of one partition */
 #define TOPIC_PARTITIONS_MIN_REPLICATED 1 /* when `replicas` was given */
 #define TOPIC_RETENTION_MIN_MS 3600000    /* or 0 = for ever */
 #define TOPIC_DEFAULT_PARTITIONS 3

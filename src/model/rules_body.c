@@ -40,11 +40,25 @@ static int check_stored_name(struct str name, const char *field, struct record_f
 }
 
 /* 0 asks for the default, as in Narad. */
-static int check_partitions(const struct opt_i64 *n, struct record_fault *f, struct err *e)
+static int check_partitions(const struct opt_i64 *n, bool replicas_given, struct record_fault *f, struct err *e)
 {
-	if (!n->set || n->value == 0 || rule_partitions(n->value, false))
+	if (!n->set || n->value == 0 || rule_partitions(n->value, replicas_given))
 		return 0;
-	return rules_refuse(f, e, "partitions", "must be %d to %d", TOPIC_PARTITIONS_MIN, TOPIC_PARTITIONS_MAX);
+	return rules_refuse(f, e, "partitions", "must be %d to %d",
+	                    replicas_given ? TOPIC_PARTITIONS_MIN_REPLICATED : TOPIC_PARTITIONS_MIN,
+	                    TOPIC_PARTITIONS_MAX);
+}
+
+static int check_replication(const struct opt_i64 *replicas, const struct opt_i64 *lag, struct record_fault *f,
+                             struct err *e)
+{
+	if (replicas->set && (replicas->value < 1 || replicas->value > TOPIC_REPLICAS_MAX))
+		return rules_refuse(f, e, "replicas", "must be 1 to %d", TOPIC_REPLICAS_MAX);
+	if (lag->set && lag->value < 0)
+		return rules_refuse(
+		    f, e, "replica_lag",
+		    "must be the number of entries a copy may lack and be in sync, or 0 for the setting");
+	return 0;
 }
 
 static int check_retention(const struct opt_i64 *ms, struct record_fault *f, struct err *e)
@@ -83,13 +97,15 @@ static int check_delay(const struct opt_i64 *ms, const char *field, struct recor
 int rules_check_topic_create(const struct topic_create *b, struct record_fault *f, struct err *e)
 {
 	int rc;
-	if ((rc = check_topic_name(b->name, "name", f, e)) || (rc = check_partitions(&b->partitions, f, e)) ||
+	if ((rc = check_topic_name(b->name, "name", f, e)) ||
+	    (rc = check_partitions(&b->partitions, b->replicas.set, f, e)) ||
 	    (rc = check_retention(&b->retention_ms, f, e)) ||
 	    (rc = check_not_negative(&b->visibility_timeout_ms, "visibility_timeout_ms", f, e)) ||
 	    (rc = check_not_negative(&b->max_in_flight_per_partition, "max_in_flight_per_partition", f, e)) ||
 	    (rc = check_not_negative(&b->max_acked_ahead_per_partition, "max_acked_ahead_per_partition", f, e)) ||
 	    (rc = rules_check_schema(b->schema, f, e)) ||
 	    (rc = check_delay(&b->fanout_delay_ms, "fanout_delay_ms", f, e)) ||
+	    (rc = check_replication(&b->replicas, &b->replica_lag, f, e)) ||
 	    (rc = rules_check_labels(&b->labels, "labels", f, e)))
 		return rc;
 	if (b->parent.len == 0) {
@@ -108,10 +124,12 @@ int rules_check_topic_alter(const struct topic_alter *b, struct record_fault *f,
 {
 	const bool more_partitions = b->partitions.set && b->partitions.value != 0;
 	if (!more_partitions && !b->retention_ms.set && !b->max_in_flight_per_partition.set &&
-	    !b->max_acked_ahead_per_partition.set && b->schema.len == 0 && !b->labels.items)
+	    !b->max_acked_ahead_per_partition.set && b->schema.len == 0 && !b->labels.items && !b->replicas.set &&
+	    !b->unclean.set && !b->replica_lag.set && !b->replica_lag.null)
 		return rules_refuse(f, e, "",
 		                    "nothing to change: give retention_ms, max_in_flight_per_partition, "
-		                    "max_acked_ahead_per_partition, partitions, schema or labels");
+		                    "max_acked_ahead_per_partition, partitions, schema, replicas, unclean, replica_lag "
+		                    "or labels");
 	int rc;
 	if (b->partitions.value < 0 || b->partitions.value > TOPIC_PARTITIONS_MAX)
 		return rules_refuse(f, e, "partitions", "must be more than now and at most %d", TOPIC_PARTITIONS_MAX);
@@ -120,6 +138,7 @@ int rules_check_topic_alter(const struct topic_alter *b, struct record_fault *f,
 	    (rc = check_not_negative(&b->max_acked_ahead_per_partition, "max_acked_ahead_per_partition", f, e)) ||
 	    (rc = rules_check_schema(b->schema, f, e)) ||
 	    (rc = check_not_negative(&b->schema_base_version, "schema_base_version", f, e)) ||
+	    (rc = check_replication(&b->replicas, &b->replica_lag, f, e)) ||
 	    (rc = rules_check_labels(&b->labels, "labels", f, e)))
 		return rc;
 	if (b->schema_base_version.set && b->schema.len == 0)

@@ -21,19 +21,31 @@ const char *svc_assignment_state(const struct fsm_owner *o, const struct fsm_mem
 	return fsm_assignment_state(o, m && m->alive);
 }
 
-static void put_row(struct buf *out, struct str topic, struct str id, uint32_t p, const struct fsm_owner *o,
-                    const char *state)
+int svc_get_copies(struct store_txn *txn, const struct fsm_topic *t, uint32_t p, struct fsm_replicas *out)
+{
+	out->count = 0;
+	return t->replicated ? fsm_get_replicas(txn, t->name, p, out) : 0;
+}
+
+static int put_row(struct buf *out, struct store_txn *txn, const struct fsm_topic *t, struct str id, uint32_t p,
+                   const struct fsm_members *members)
 {
 	struct json_writer w = { .out = out };
+	struct fsm_replicas set;
+	struct fsm_owner o;
+	int rc = svc_get_copies(txn, t, p, &set);
 
-	fsm_write_assignment(&w, topic, id, p, o, state);
+	if (rc != 0)
+		return rc;
+	fsm_topic_owner(t, p, &o);
+	fsm_write_assignment(&w, t->name, id, p, &o, svc_assignment_state(&o, members), &set);
+	return 0;
 }
 
 int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
 {
 	const struct fsm_members *members;
 	struct fsm_topic t;
-	struct fsm_owner o;
 	struct err e;
 	int rc = fsm_get_topic(txn, rq->topic, &t);
 
@@ -49,8 +61,9 @@ int svc_topic_assignments(struct svc *s, struct store_txn *txn, const struct svc
 	for (uint32_t p = 0; p < t.partition_count; p++) {
 		if (p > 0)
 			buf_putc(&a->body, ',');
-		fsm_topic_owner(&t, p, &o);
-		put_row(&a->body, t.name, id, p, &o, svc_assignment_state(&o, members));
+		rc = put_row(&a->body, txn, &t, id, p, members);
+		if (rc != 0)
+			return rc;
 	}
 	buf_puts(&a->body, "]}");
 	svc_etag_record(a, a->body.len);
@@ -62,7 +75,6 @@ int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_
 {
 	const struct fsm_members *members;
 	struct fsm_topic t;
-	struct fsm_owner o;
 	struct err e;
 	int rc = fsm_get_topic(txn, rq->topic, &t);
 
@@ -77,9 +89,9 @@ int svc_topic_assignment(struct svc *s, struct store_txn *txn, const struct svc_
 		         (long long)rq->partition);
 		return 0;
 	}
-	fsm_topic_owner(&t, (uint32_t)rq->partition, &o);
-	put_row(&a->body, t.name, fsm_topic_id(t.record), (uint32_t)rq->partition, &o,
-	        svc_assignment_state(&o, members));
+	rc = put_row(&a->body, txn, &t, fsm_topic_id(t.record), (uint32_t)rq->partition, members);
+	if (rc != 0)
+		return rc;
 	svc_etag_record(a, a->body.len);
 	svc_answer_json(a, 200);
 	return 0;
@@ -130,7 +142,7 @@ static int load_topic(struct source *src, struct str name)
 static int source_open(struct source *src, struct store_txn *txn, const struct svc_request *rq,
                        const struct fsm_place *after)
 {
-	const struct str *members[] = { &rq->member, &rq->owner, &rq->target };
+	const struct str *members[] = { &rq->member, &rq->owner, &rq->target, &rq->replica };
 	struct str from = after ? after->topic : (struct str){ "", 0 };
 	int rc;
 
@@ -235,10 +247,12 @@ static int source_next(struct source *src, uint32_t *p)
 /* ---- the list ---- */
 
 static bool matches(const struct svc_request *rq, const struct source *src, const struct fsm_owner *o,
-                    const char *state)
+                    const char *state, const struct fsm_replicas *set)
 {
 	return (!rq->owner.p || str_eq(o->owner, rq->owner)) && (!rq->target.p || str_eq(o->target, rq->target)) &&
-	       (!rq->member.p || str_eq(o->owner, rq->member) || str_eq(o->target, rq->member)) &&
+	       (!rq->replica.p || fsm_replicas_find(set, rq->replica)) &&
+	       (!rq->member.p || str_eq(o->owner, rq->member) || str_eq(o->target, rq->member) ||
+	        fsm_replicas_find(set, rq->member)) &&
 	       (!rq->state.p || str_is(rq->state, state)) && str_starts(src->topic.name, src->prefix);
 }
 
@@ -261,6 +275,8 @@ static int put_page(struct source *src, const struct svc_request *rq, const stru
 	int rc;
 
 	while ((rc = source_next(src, &p)) == 0) {
+		struct json_writer w = { .out = &a->body };
+		struct fsm_replicas set;
 		struct fsm_owner o;
 		const char *state;
 
@@ -272,11 +288,14 @@ static int put_page(struct source *src, const struct svc_request *rq, const stru
 		token[row_key(token, src->topic.name, p)] = '\0';
 		fsm_topic_owner(&src->topic, p, &o);
 		state = svc_assignment_state(&o, members);
-		if (!matches(rq, src, &o, state))
+		rc = svc_get_copies(src->txn, &src->topic, p, &set);
+		if (rc != 0)
+			return rc;
+		if (!matches(rq, src, &o, state, &set))
 			continue;
 		if (shown++ > 0)
 			buf_putc(&a->body, ',');
-		put_row(&a->body, src->topic.name, src->id, p, &o, state);
+		fsm_write_assignment(&w, src->topic.name, src->id, p, &o, state, &set);
 	}
 	if (rc != 0 && rc != ERR_NOTFOUND)
 		return rc;
@@ -309,11 +328,6 @@ int svc_assignment_list(struct svc *s, struct store_txn *txn, const struct svc_r
 	if (rc != 0)
 		return rc;
 	buf_puts(&a->body, "{\"assignments\":[");
-	/* A topic of this release has one copy of each partition: nobody is a replica. */
-	if (rq->replica.p) {
-		end_list(a, "");
-		return 0;
-	}
 	rc = source_open(&src, txn, rq, resumes ? &after : NULL);
 	if (rc == 0)
 		rc = put_page(&src, rq, members, a);

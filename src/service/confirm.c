@@ -83,13 +83,15 @@ int svc_confirm_topic(struct svc *s, struct store_txn *txn, const struct svc_req
 }
 
 /* What the member is to the partition, as the answer says it; NULL: nothing. */
-static const char *role_of(const struct fsm_owner *o, struct str member)
+static const char *role_of(const struct fsm_owner *o, const struct fsm_replicas *set, struct str member)
 {
+	if (o->owner.len > 0 && str_eq(o->owner, member))
+		return "owner";
+	if (fsm_replicas_find(set, member))
+		return "replica";
 	/* Of a partition without an owner any copy may be the last one. */
 	if (o->owner.len == 0)
 		return "unplaced";
-	if (str_eq(o->owner, member))
-		return "owner";
 	return o->target.len > 0 && str_eq(o->target, member) ? "target" : NULL;
 }
 
@@ -100,17 +102,21 @@ static const char *liveness_of(const struct fsm_members *members, struct str own
 	return !m ? "unknown" : m->alive ? "alive" : "dead";
 }
 
-static void put_partition(struct svc_answer *a, const struct svc_request *rq, const struct fsm_topic *t, struct str id,
+static int put_partition(struct store_txn *txn, struct svc_answer *a, const struct svc_request *rq, const struct fsm_topic *t, struct str id,
                           const struct fsm_members *members)
 {
 	struct json_writer w = { .out = &a->body };
 	uint32_t p = (uint32_t)rq->partition;
+	struct fsm_replicas set;
 	struct fsm_owner o;
+	int rc = svc_get_copies(txn, t, p, &set);
 
+	if (rc != 0)
+		return rc;
 	fsm_topic_owner(t, p, &o);
 
 	/* Asked for no member in particular, somebody holds it: a partition that exists is never nobody's. */
-	const char *as = rq->member.p || o.owner.len == 0 ? role_of(&o, rq->member) : NULL;
+	const char *as = rq->member.p || o.owner.len == 0 ? role_of(&o, &set, rq->member) : NULL;
 
 	json_begin_object(&w);
 	json_field_bool(&w, "exists", true);
@@ -121,10 +127,11 @@ static void put_partition(struct svc_answer *a, const struct svc_request *rq, co
 	else
 		json_put_null(&w);
 	json_key(&w, "assignment");
-	fsm_write_assignment(&w, t->name, id, p, &o, svc_assignment_state(&o, members));
+	fsm_write_assignment(&w, t->name, id, p, &o, svc_assignment_state(&o, members), &set);
 	if (o.owner.len > 0)
 		json_field_cstr(&w, "owner_status", liveness_of(members, o.owner));
 	end_answer(&w, a);
+	return 0;
 }
 
 int svc_confirm_partition(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a)
@@ -141,10 +148,8 @@ int svc_confirm_partition(struct svc *s, struct store_txn *txn, const struct svc
 		rc = fsm_reader_members(&s->reader, &members, &e);
 	if (rc != 0)
 		return rc;
-	if (exists && rq->partition < (int64_t)stored.partition_count) {
-		put_partition(a, rq, &stored, rec.id, members);
-		return 0;
-	}
+	if (exists && rq->partition < (int64_t)stored.partition_count)
+		return put_partition(txn, a, rq, &stored, rec.id, members);
 	json_begin_object(&w);
 	json_field_bool(&w, "exists", false);
 	json_field_bool(&w, "holds", false);

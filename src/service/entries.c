@@ -71,13 +71,3 @@ void svc_add_detach(struct svc_task *t, struct entry_builder *b, const struct cm
 	else
 		entry_builder_add(b, CMD_CHILD_DETACH, &older);
 }
-
-void svc_add_placement(struct svc_task *t, struct entry_builder *b, const struct cmd_partition_place *c)
-{
-	const struct assignment older = { .topic = c->topic, .partition = c->partition, .owner_id = c->owner_id };
-
-	if (svc_write_may_use(t, CMD_PARTITION_PLACE))
-		entry_builder_add(b, CMD_PARTITION_PLACE, c);
-	else
-		entry_builder_add(b, CMD_PARTITION_ASSIGN, &older);
-}

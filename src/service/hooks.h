@@ -16,6 +16,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "model/entry.h"
+#include "model/records.h"
 #include "node/node.h"
 
 enum svc_place_result {
@@ -41,13 +43,15 @@ struct svc_placement {
 	struct str topic_id;        /* its incarnation, 16 hex */
 	const uint32_t *partitions; /* indexes that want an owner, ascending */
 	size_t partition_count;     /* 1..108 */
+	uint32_t replicas;          /* copies that each shall have */
 	const struct str *avoid;    /* member ids refused at apply a moment ago: not to be named again */
 	size_t avoid_count;
 
 	/* the answer */
 	enum svc_place_result result;
-	struct str *owners; /* one per partition, empty = not placed; bytes in `arena` */
-	char reason[256];   /* text for the log, "" = none */
+	struct str_list *owners; /* one per partition: its owner, or the leader and then the other copies; none = not
+	                          * placed. Bytes in `arena` */
+	char reason[256];        /* text for the log, "" = none */
 
 	struct arena arena; /* whoever is at work (service, then placer) allocates from it */
 };
@@ -55,6 +59,11 @@ struct svc_placement {
 /* A placer that has not answered after this long is given up and the topic is created unplaced: the wait of a forming
  * cluster (2 s) fits in. */
 #define SVC_PLACE_WAIT_MS 4000
+
+/* The command that carries a placement out: CMD_REPLICAS_PLACE where partitions have copies, the leader first; else
+ * CMD_PARTITION_PLACE, or CMD_PARTITION_ASSIGN while a server does not know that one. */
+void svc_place_add(struct entry_builder *b, unsigned type, const struct topic *t, uint32_t partition,
+                   const struct str_list *owners);
 
 void svc_placement_unref(struct svc_placement *p); /* the last holder frees it; accepts NULL */
 

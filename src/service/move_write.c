@@ -55,16 +55,18 @@ static void answer_assignment(struct svc_task *t, int status, raft_index index, 
 	const char *state = m->target.len > 0 ? "moving" : "placed";
 	const struct fsm_members *members;
 	struct store_txn *txn;
+	struct fsm_replicas set = { 0 };
 	struct fsm_topic stored;
 	struct err e;
 
 	o.pinned = m->pinned;
 	if (fsm_read(&t->svc->reader, &txn, &e) == 0 && fsm_reader_members(&t->svc->reader, &members, &e) == 0 &&
-	    fsm_get_topic(txn, m->topic, &stored) == 0 && m->partition < stored.partition_count) {
+	    fsm_get_topic(txn, m->topic, &stored) == 0 && m->partition < stored.partition_count &&
+	    svc_get_copies(txn, &stored, m->partition, &set) == 0) {
 		fsm_topic_owner(&stored, m->partition, &o);
 		state = svc_assignment_state(&o, members);
 	}
-	fsm_write_assignment(&w, m->topic, m->topic_id, m->partition, &o, state);
+	fsm_write_assignment(&w, m->topic, m->topic_id, m->partition, &o, state, &set);
 	svc_answer_json(a, status);
 	a->index = index;
 }

@@ -51,6 +51,7 @@ static struct svc_placement *question(struct svc_task *t)
 	p->topic = copy_str(&p->arena, w->topic.name);
 	p->topic_id = copy_str(&p->arena, w->topic.id);
 	p->partitions = partitions;
+	p->replicas = w->has_extra ? (uint32_t)w->extra.replicas : 1;
 	p->avoid = avoid;
 	p->avoid_count = w->avoid_count;
 	p->term = w->term;
@@ -61,7 +62,7 @@ static struct svc_placement *question(struct svc_task *t)
 static void leave_unplaced(struct svc_write *w, const char *why)
 {
 	for (size_t i = 0; i < w->want_count; i++)
-		w->wants[i].owner = (struct str){ "", 0 };
+		w->wants[i].owners = (struct str_list){ 0 };
 	snprintf(w->unplaced, sizeof(w->unplaced), "%s", why);
 }
 
@@ -96,9 +97,22 @@ bool svc_place_ask(struct svc_task *t)
 	return false;
 }
 
-static bool is_usable(const struct svc_write *w, struct str owner)
+static bool is_usable(const struct svc_write *w, const struct str_list *owners)
 {
-	return rule_member_id(owner) && !str_is_among(owner, w->avoid, w->avoid_count);
+	for (size_t i = 0; i < owners->count; i++) {
+		if (!rule_member_id(owners->items[i]) || str_is_among(owners->items[i], w->avoid, w->avoid_count))
+			return false;
+	}
+	return owners->count > 0;
+}
+
+static struct str_list copy_list(struct arena *a, const struct str_list *l)
+{
+	struct str *items = arena_alloc(a, l->count * sizeof(*items));
+
+	for (size_t i = 0; i < l->count; i++)
+		items[i] = copy_str(a, l->items[i]);
+	return (struct str_list){ items, l->count };
 }
 
 static void take_owners(struct svc_task *t, const struct svc_placement *p)
@@ -108,9 +122,9 @@ static void take_owners(struct svc_task *t, const struct svc_placement *p)
 
 	for (size_t i = 0; i < p->partition_count && p->owners; i++) {
 		for (size_t k = 0; k < w->want_count; k++) {
-			if (w->wants[k].partition != p->partitions[i] || !is_usable(w, p->owners[i]))
+			if (w->wants[k].partition != p->partitions[i] || !is_usable(w, &p->owners[i]))
 				continue;
-			w->wants[k].owner = copy_str(&t->arena, p->owners[i]);
+			w->wants[k].owners = copy_list(&t->arena, &p->owners[i]);
 			placed++;
 		}
 	}

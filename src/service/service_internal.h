@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/prom.h"
 #include "base/queue.h"
+#include "fsm/assignments.h"
 #include "fsm/changes.h"
 #include "fsm/fsm.h"
 #include "fsm/members.h"
@@ -223,6 +224,8 @@ void svc_dry_run_refused(struct svc_answer *a, struct arena *arena);
 void svc_put_topic_open(struct buf *out, const struct fsm_topic *t);
 /* One word of api.md for how a partition is. */
 const char *svc_assignment_state(const struct fsm_owner *o, const struct fsm_members *members);
+/* The copies of a partition; none of a topic that is not replicated. */
+int svc_get_copies(struct store_txn *txn, const struct fsm_topic *t, uint32_t p, struct fsm_replicas *out);
 /* The whole answer of a GET, and its tag. Non-zero: ERR_* of the store. */
 int svc_put_topic(struct svc *s, struct store_txn *txn, const struct fsm_topic *t, int64_t partition,
                   struct svc_answer *a);

@@ -23,24 +23,18 @@ static bool check_rules(int rc, const struct record_fault *fault, const struct e
 static void want_partitions(struct svc_write *w, int64_t from, int64_t to)
 {
 	for (int64_t p = from; p < to && w->want_count < TOPIC_PARTITIONS_MAX; p++)
-		w->wants[w->want_count++] = (struct svc_want){ .partition = (uint32_t)p, .owner = { "", 0 } };
+		w->wants[w->want_count++] = (struct svc_want){ .partition = (uint32_t)p };
 }
 
 static void add_placements(struct svc_task *t, struct entry_builder *b)
 {
 	const struct svc_write *w = t->write;
+	const unsigned single = svc_write_may_use(t, CMD_PARTITION_PLACE) ? CMD_PARTITION_PLACE : CMD_PARTITION_ASSIGN;
+	const unsigned type = w->has_extra && w->extra.replicas > 1 ? CMD_REPLICAS_PLACE : single;
 
 	for (size_t i = 0; i < w->want_count; i++) {
-		const struct svc_want *want = &w->wants[i];
-		struct cmd_partition_place place = {
-			.topic = w->topic.name,
-			.partition = want->partition,
-			.owner_id = want->owner,
-			.expect_id = w->topic.id,
-		};
-
-		if (want->owner.len > 0)
-			svc_add_placement(t, b, &place);
+		if (w->wants[i].owners.count > 0)
+			svc_place_add(b, type, &w->topic, w->wants[i].partition, &w->wants[i].owners);
 	}
 }
 
@@ -57,6 +51,36 @@ static void add_labels(const struct svc_write *w, const struct str_map *labels, 
 
 	if (labels->count > 0)
 		entry_builder_add(b, CMD_TOPIC_LABELS, &cmd);
+}
+
+/* Before the placements: those are judged by how many copies there shall be. */
+static void add_replication(const struct svc_write *w, struct entry_builder *b)
+{
+	const struct cmd_topic_replicas cmd = {
+		.topic = w->topic.name,
+		.expect_id = w->topic.id,
+		.replicas = { .value = w->extra.replicas, .set = true },
+		.unclean = { .value = w->extra.unclean, .set = true },
+		.replica_lag = { .value = w->extra.replica_lag, .set = true },
+	};
+
+	if (w->has_replication)
+		entry_builder_add(b, CMD_TOPIC_REPLICAS, &cmd);
+}
+
+static void set_replication(struct svc_write *w, const struct opt_i64 *replicas, const struct opt_bool *unclean,
+                            const struct opt_i64 *lag)
+{
+	const struct topic_extra old = w->extra;
+
+	if (replicas->set)
+		w->extra.replicas = replicas->value;
+	if (unclean->set)
+		w->extra.unclean = unclean->value;
+	if (lag->set || lag->null)
+		w->extra.replica_lag = lag->value;
+	w->has_replication = w->extra.replicas != old.replicas || w->extra.unclean != old.unclean ||
+	                     w->extra.replica_lag != old.replica_lag;
 }
 
 /* ---- create ---- */
@@ -112,10 +136,12 @@ static void plan_create(struct svc_task *t, bool has_parent)
 {
 	struct svc_write *w = t->write;
 	const struct topic_create *b = &w->body.create;
-	struct topic_extra extra = TOPIC_EXTRA_DEFAULT;
 	const int64_t partitions = has_parent ? w->partner.partitions : TOPIC_DEFAULT_PARTITIONS;
 
-	extra.labels = b->labels;
+	w->extra = TOPIC_EXTRA_DEFAULT;
+	w->extra.labels = b->labels;
+	w->has_extra = true;
+	set_replication(w, &b->replicas, &b->unclean, &b->replica_lag);
 	w->topic = (struct topic){
 		.name = b->name,
 		.id = str_of(w->id),
@@ -135,7 +161,7 @@ static void plan_create(struct svc_task *t, bool has_parent)
 		w->topic.attach_epoch = str_of(w->epoch);
 		w->topic.fanout_delay_ms = b->fanout_delay_ms.value;
 	}
-	svc_write_plan_tail(t, &extra);
+	svc_write_plan_tail(t, &w->extra);
 }
 
 /* The topic comes into the world alone; the link beside it in the entry makes it a child. `link` is the caller's. */
@@ -188,6 +214,7 @@ static void create_build(struct svc_task *t, struct entry_builder *b)
 	struct cmd_topic_create_with cmd = create_command(w, &link);
 
 	svc_add_topic_create(t, b, &cmd);
+	add_replication(w, b);
 	w->lead = b->count;
 	add_placements(t, b);
 	add_labels(w, &w->body.create.labels, b);
@@ -256,26 +283,57 @@ static enum svc_verdict alter_config(struct svc_task *t, struct store_txn *txn, 
 	return v;
 }
 
+static enum svc_verdict alter_replication(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	const struct topic_alter *b = &w->body.alter;
+	struct cmd_topic_replicas cmd = { w->topic.name, w->expect_id, { 0 }, { 0 }, { 0 } };
+
+	set_replication(w, &b->replicas, &b->unclean, &b->replica_lag);
+	if (!w->has_replication)
+		return SVC_VERDICT_OK;
+	enum svc_verdict v = svc_write_needs(t, CMD_TOPIC_REPLICAS, a);
+
+	if (v != SVC_VERDICT_OK)
+		return v;
+	cmd.replicas = (struct opt_i64){ .value = w->extra.replicas, .set = true };
+	return svc_write_judge(t, txn, CMD_TOPIC_REPLICAS, &cmd, a, rc);
+}
+
 static enum svc_verdict alter_labels(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
 {
 	struct svc_write *w = t->write;
 	const struct cmd_topic_labels cmd = { w->topic.name, w->expect_id, w->body.alter.labels };
-	struct topic_extra extra;
 
-	*rc = fsm_get_topic_extra(txn, w->topic.name, &t->arena, &extra);
-	if (*rc != 0)
-		return SVC_VERDICT_FAILED;
-	extra.labels = fsm_merge_labels(&extra.labels, &w->body.alter.labels, &t->arena);
-	if (extra.labels.count > LABELS_MAX) {
+	if (w->body.alter.labels.count == 0)
+		return SVC_VERDICT_OK;
+	w->extra.labels = fsm_merge_labels(&w->extra.labels, &w->body.alter.labels, &t->arena);
+	if (w->extra.labels.count > LABELS_MAX) {
 		a->index = fsm_reader_index(&t->svc->reader);
 		svc_fail(a, 400, "bad_field", "labels", "labels: the topic would have %zu, at most %d are allowed",
-		         extra.labels.count, LABELS_MAX);
+		         w->extra.labels.count, LABELS_MAX);
 		return SVC_VERDICT_REFUSED;
 	}
-	svc_write_plan_tail(t, &extra);
 	enum svc_verdict v = svc_write_needs(t, CMD_TOPIC_LABELS, a);
 
 	return v == SVC_VERDICT_OK ? svc_write_judge(t, txn, CMD_TOPIC_LABELS, &cmd, a, rc) : v;
+}
+
+/* What veena adds to the record; new partitions too need to know how many copies they shall have. */
+static enum svc_verdict alter_extra(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
+{
+	struct svc_write *w = t->write;
+	enum svc_verdict v;
+
+	*rc = fsm_get_topic_extra(txn, w->topic.name, &t->arena, &w->extra);
+	if (*rc != 0)
+		return SVC_VERDICT_FAILED;
+	w->has_extra = true;
+	v = alter_replication(t, txn, a, rc);
+	if (v == SVC_VERDICT_OK)
+		v = alter_labels(t, txn, a, rc);
+	svc_write_plan_tail(t, &w->extra);
+	return v;
 }
 
 /* Whoever asks for what is there already gets the topic as it is. */
@@ -298,11 +356,12 @@ static enum svc_verdict alter_check(struct svc_task *t, struct store_txn *txn, s
 		v = svc_write_may_manage(t, &w->topic, a);
 	if (v == SVC_VERDICT_OK && w->has_config)
 		v = alter_config(t, txn, a, rc);
-	if (v == SVC_VERDICT_OK && w->body.alter.labels.count > 0)
-		v = alter_labels(t, txn, a, rc);
+	if (v == SVC_VERDICT_OK)
+		v = alter_extra(t, txn, a, rc);
 	if (v == SVC_VERDICT_OK && w->schema.document.p)
 		v = svc_schema_check_next(t, txn, &stored, &w->body.alter.schema_base_version, a, rc);
-	if (v == SVC_VERDICT_OK && !w->has_config && !w->schema.is_new && w->body.alter.labels.count == 0)
+	if (v == SVC_VERDICT_OK && !w->has_config && !w->schema.is_new && !w->has_replication &&
+	    w->body.alter.labels.count == 0)
 		return answer_unchanged(t, &stored, a);
 	return v;
 }
@@ -315,6 +374,7 @@ static void alter_build(struct svc_task *t, struct entry_builder *b)
 	if (w->has_config)
 		svc_add_topic_update(t, b, &update);
 	svc_schema_build(t, b);
+	add_replication(w, b);
 	w->lead = b->count;
 	add_placements(t, b);
 	add_labels(w, &w->body.alter.labels, b);

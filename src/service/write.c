@@ -354,7 +354,7 @@ static const struct svc_want *refused_want(const struct svc_write *w, uint64_t c
 	uint64_t at = w->lead;
 
 	for (size_t i = 0; i < w->want_count; i++) {
-		if (w->wants[i].owner.len > 0 && at++ == command)
+		if (w->wants[i].owners.count > 0 && at++ == command)
 			return &w->wants[i];
 	}
 	return NULL;
@@ -370,8 +370,12 @@ static void retry_placement(struct svc_task *t, const struct svc_want *refused, 
 		/* It has an owner: nothing is left to do for it. */
 		w->left_out[partition] = true;
 	} else {
-		if (w->avoid_count < TOPIC_PARTITIONS_MAX && !str_is_among(refused->owner, w->avoid, w->avoid_count))
-			w->avoid[w->avoid_count++] = refused->owner;
+		for (size_t i = 0; i < refused->owners.count; i++) {
+			const struct str id = refused->owners.items[i];
+
+			if (w->avoid_count < TOPIC_PARTITIONS_MAX && !str_is_among(id, w->avoid, w->avoid_count))
+				w->avoid[w->avoid_count++] = id;
+		}
 		if (++w->place_tries > 1)
 			w->left_out[partition] = true;
 	}
@@ -425,7 +429,7 @@ static size_t count_owners(const struct svc_write *w)
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->want_count; i++)
-		n += w->wants[i].owner.len > 0;
+		n += w->wants[i].owners.count > 0;
 	return n;
 }
 

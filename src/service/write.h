@@ -71,7 +71,7 @@ extern const struct svc_write_kind svc_child_attach_kind, svc_child_detach_kind,
 /* One partition that wants an owner. */
 struct svc_want {
 	uint32_t partition;
-	struct str owner; /* "" = left to the sweep */
+	struct str_list owners; /* the owner, or the leader and then the other copies; none = left to the sweep */
 };
 
 /* A move as a check found it. Texts in the task's arena. */
@@ -127,8 +127,11 @@ struct svc_write {
 	const struct rights *rights; /* of who asks; for the length of a check */
 
 	/* made by check */
-	struct topic topic;   /* the record as it will be */
-	struct str expect_id; /* incarnation it is based on */
+	struct topic topic;       /* the record as it will be */
+	struct str expect_id;     /* incarnation it is based on */
+	struct topic_extra extra; /* what veena adds to it, as it will be; when `has_extra` */
+	bool has_extra;
+	bool has_replication; /* it changes */
 	struct str tail;      /* what veena shows beside the record, as `,"field":value...` */
 	bool has_config;      /* alter: the record changes */
 	struct svc_schema_wish schema;
@@ -200,7 +203,6 @@ void svc_add_topic_delete(struct svc_task *t, struct entry_builder *b, const str
 void svc_add_schema(struct svc_task *t, struct entry_builder *b, const struct cmd_schema_put_if *c);
 void svc_add_attach(struct svc_task *t, struct entry_builder *b, const struct cmd_child_attach_if *c);
 void svc_add_detach(struct svc_task *t, struct entry_builder *b, const struct cmd_child_detach_if *c);
-void svc_add_placement(struct svc_task *t, struct entry_builder *b, const struct cmd_partition_place *c);
 
 /* ---- user_write.c ---- */
 

@@ -147,17 +147,6 @@ bool svc_write_fail_later(struct svc_answer *a, const char *field)
 	return false;
 }
 
-static bool is_later_field(const char *field)
-{
-	static const char *const later[] = { "replicas", "unclean" };
-
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-		if (strcmp(field, later[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
 bool svc_write_read_body(struct svc_task *t, const struct record_type *type, void *out, struct svc_answer *a)
 {
 	struct record_fault fault = { 0 };
@@ -169,8 +158,6 @@ bool svc_write_read_body(struct svc_task *t, const struct record_type *type, voi
 	}
 	if (record_read_json(type, t->rq.body, &t->arena, out, &fault, &e) == 0)
 		return true;
-	if (is_later_field(fault.field) && strcmp(fault.code, "unknown_field") == 0)
-		return svc_write_fail_later(a, fault.field);
 	svc_fail(a, 400, fault.code, fault.field[0] ? fault.field : NULL, "%s", e.msg);
 	return false;
 }

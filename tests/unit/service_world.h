@@ -458,7 +458,10 @@ static UNUSED void place_with(enum svc_place_result result, const char *const *n
 		for (size_t i = 0; i < p->partition_count; i++) {
 			const char *name = names[i % n];
 
-			p->owners[i] = (struct str){ arena_strdup(&p->arena, name), strlen(name) };
+			struct str *one = arena_alloc(&p->arena, sizeof(*one));
+
+			*one = (struct str){ arena_strdup(&p->arena, name), strlen(name) };
+			p->owners[i] = (struct str_list){ one, one->len > 0 };
 		}
 	}
 	complete(&p->reply, 0, 0, 0);

@@ -102,8 +102,8 @@ static const char *liveness_of(const struct fsm_members *members, struct str own
 	return !m ? "unknown" : m->alive ? "alive" : "dead";
 }
 
-static int put_partition(struct store_txn *txn, struct svc_answer *a, const struct svc_request *rq, const struct fsm_topic *t, struct str id,
-                          const struct fsm_members *members)
+static int put_partition(struct store_txn *txn, struct svc_answer *a, const struct svc_request *rq,
+                         const struct fsm_topic *t, struct str id, const struct fsm_members *members)
 {
 	struct json_writer w = { .out = &a->body };
 	uint32_t p = (uint32_t)rq->partition;

@@ -156,6 +156,10 @@ static void set_defaults(struct config *c)
 	c->max_entry_type = COMMAND_MAX;
 	c->http_threads = cores < 2 ? 1 : cores > 5 ? 4 : (uint64_t)cores - 1;
 	c->map_gib = 1024;
+	c->http_request_mib = 64;
+	c->http_request_ms = 10000;
+	c->http_answer_ms = 30000;
+	c->http_idle_ms = 60000;
 	c->heartbeat_ms = 100;
 	c->election_ms = 500;
 	c->snapshot_entries = 8192;

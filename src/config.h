@@ -56,6 +56,8 @@ struct config {
 	uint64_t log_level;              /* enum log_level */
 	uint64_t log_format;             /* enum log_format */
 	uint64_t max_entry_type, http_threads, map_gib;
+	uint64_t http_connections; /* 0 = what the limit of open files leaves */
+	uint64_t http_request_mib, http_request_ms, http_answer_ms, http_idle_ms;
 	uint64_t heartbeat_ms, election_ms;
 	uint64_t snapshot_entries, snapshot_interval_s, snapshots_kept;
 	uint64_t member_heartbeat_ms, dead_after_s, max_moves, min_voters;

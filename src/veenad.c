@@ -167,6 +167,11 @@ static int open_http(struct daemon *d, struct err *e)
 		.link_tls = c->cluster_tls,
 		.tls = c->tls,
 		.thread_count = c->http_threads,
+		.connections_max = c->http_connections,
+		.request_bytes_max = (size_t)c->http_request_mib << 20,
+		.request_ms = (uint32_t)c->http_request_ms,
+		.write_ms = (uint32_t)c->http_answer_ms,
+		.idle_ms = (uint32_t)c->http_idle_ms,
 	};
 	return http_server_new(&o, &d->http, e);
 }

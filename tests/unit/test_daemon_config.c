@@ -92,6 +92,8 @@ static void test_wrong_settings_are_refused_by_name(void **state)
 		{ GOOD "--tag zone", NULL, { "--tag", "zone", "key=value" } },
 		{ GOOD "--tag z!=1", NULL, { "--tag", "z!=1" } },
 		{ GOOD "--bootstrap --tag zone=a --tag zone=b", NULL, { "--tag", "zone", "twice" } },
+		{ GOOD "--http-request-ms 10", NULL, { "--http-request-ms", "10", "100 to 600000" } },
+		{ GOOD "--http-connections 0", NULL, { "--http-connections", "8 to 1000000" } },
 		{ GOOD "--max-entry-type 1000", NULL, { "--max-entry-type", "1000" } },
 		/* TLS: whole sets, of files that can be read */
 		{ GOOD "--bootstrap --tls-cert f", NULL, { "--tls-key", "missing", "--tls-cert" } },

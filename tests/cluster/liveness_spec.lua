@@ -82,4 +82,36 @@ describe("members", function()
 			return not status_of(c).b07
 		end)
 	end)
+
+	-- A leader that drains hands over first, then leaves the configuration, then its record goes. Behind the minimum of
+	-- voters nobody goes.
+	harness.case("drain behind the minimum of voters, the leader handing over first", { nodes = 4 }, function(c)
+		local leader = c:leader()
+		harness.eventually(10000, "four members", function()
+			return #leader:get("/v1/cluster/members", 200).json.members == 4
+		end)
+		leader:post("/v1/cluster/members/" .. leader.id .. "/decommission", { x = nil }, 204, { ["X-Veena-Client"] = "t" })
+		local rest = {}
+		for _, node in ipairs(c.nodes) do
+			if node ~= leader then rest[#rest + 1] = node end
+		end
+		local function list(what)
+			local ids = {}
+			local rows = rest[1]:get("/v1/cluster/" .. what, 200).json
+			for _, row in ipairs(rows.members or rows) do ids[row.id] = row end
+			return ids
+		end
+		harness.eventually(20000, leader.id .. " is gone", function()
+			return not list("servers")[leader.id] and not list("members")[leader.id]
+		end)
+		assert.truthy(leader:log():find("drain.hands_over", 1, true))
+		assert.are_not.equal(leader.id, rest[1]:status().leader)
+
+		-- Three are left: the next one may not go.
+		local answer = rest[1]:post("/v1/cluster/members/" .. rest[1].id .. "/decommission", { x = nil }, nil,
+			{ ["X-Veena-Client"] = "t" })
+		assert.are.equal(409, answer.status, answer.body)
+		assert.are.equal("below_min_voters", answer.json.reasons[1].code)
+		assert.is_false(list("members")[rest[1].id].draining)
+	end)
 end)

@@ -340,10 +340,9 @@ static int check_schema(struct check *c, struct str key, struct str value)
 /* Each derived row was asked for by a record, and no row more. */
 static int check_row_counts(struct check *c)
 {
-	static const enum store_db derived[] = { STORE_X_TOPIC,   STORE_X_FOLD,   STORE_X_BY_MEMBER,
-		                                 STORE_X_BY_USER, STORE_X_MOVE,   STORE_X_UNPLACED,
-		                                 STORE_X_ORPHAN,  STORE_X_LABELS, STORE_X_REPLICAS,
-		                                 STORE_X_BY_REMOTE };
+	static const enum store_db derived[] = { STORE_X_TOPIC,    STORE_X_FOLD,     STORE_X_BY_MEMBER, STORE_X_BY_USER,
+		                                 STORE_X_MOVE,     STORE_X_UNPLACED, STORE_X_ORPHAN,    STORE_X_LABELS,
+		                                 STORE_X_REPLICAS, STORE_X_BY_REMOTE };
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		uint64_t n;
 		int rc = store_count(c->txn, derived[i], &n);

@@ -473,7 +473,8 @@ static void read_on(struct http_watch *w)
 	if (rc == ERR_NOTFOUND)
 		doom(w, HTTP_WATCH_END_COMPACTED);
 	else if ((rc == ERR_TIMEOUT || c.index > r->index) && w->at > r->index)
-		r->fresh = true; /* it has more than those that are live were given yet, and would be given that again */
+		r->fresh =
+		    true; /* it has more than those that are live were given yet, and would be given that again */
 	else if (rc == ERR_TIMEOUT || c.index > r->index)
 		become_live(w);
 	fsm_changes_leave(&before);

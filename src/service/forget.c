@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "fsm/assignments.h"
@@ -69,7 +70,7 @@ bool svc_forget_judge(struct svc_task *t, struct svc_refusal *why_not)
 	const struct node_status *st = svc_node_status(t->svc, NULL);
 	const struct raft_server *server = raft_conf_find_name(&st->conf, t->change->id);
 
-	if (server && server->id == st->incarnation)
+	if (server && strcmp(server->name, st->id) == 0)
 		return refuse(why_not, 400, "bad_parameter", "%s leads; a leader does not forget itself", server->name);
 	if (!server)
 		return refuse(why_not, 404, "member_not_found", "no server %s in the Raft configuration",

@@ -40,7 +40,7 @@ enum svc_verdict {
 };
 
 struct svc_write_kind {
-	bool takes_name;   /* reads a record, changes it and puts it back */
+	bool takes_name; /* reads a record, changes it and puts it back */
 	/* Passes while store or disk have nothing but their reserve left: it deletes, or writes over what is there. */
 	bool uses_reserve;
 	/* Reads the body; no state. False: `a` is filled. NULL: whatever the body says is no part of the request. */

@@ -374,6 +374,7 @@ fanout.add(verb, { answer_with = answer_with })
 require "veena.verbs_members"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_users"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
+require "veena.verbs_offline"(verb)
 
 -- A script's own words are its own: they are not read as options. It finds the modules of this folder by require, those
 -- that lie beside it too, and in `client.current` the client that the options before `run` describe.

@@ -113,6 +113,7 @@ static int run_main(lua_State *L)
 	preload(L, "veena.json", cli_open_json);
 	preload(L, "veena.term", cli_open_term);
 	preload(L, "veena.edit", cli_open_edit);
+	preload(L, "veena.offline", cli_open_offline);
 	preload(L, "veena.version", open_version);
 	preload(L, "veena.codes", open_codes);
 

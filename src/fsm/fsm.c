@@ -224,6 +224,23 @@ int fsm_look(const char *path, uint32_t max_entry_type, struct fsm_image *out, b
 	return look(path, max_entry_type, out, holds, e);
 }
 
+int fsm_set_conf(struct fsm *f, const void *bytes, size_t len, struct err *e)
+{
+	struct store_txn *txn;
+	int rc = store_begin_write(f->store, &txn, e);
+	if (rc)
+		return rc;
+	rc = fsm_save_conf(txn, f->state.applied, bytes, len);
+	if (rc == 0)
+		rc = fsm_state_save(txn, &f->state);
+	if (rc) {
+		fsm_txn_err(txn, rc, e);
+		store_abort(txn);
+		return rc;
+	}
+	return store_commit(txn, e);
+}
+
 int fsm_replace(struct fsm *f, const char *path, struct err *e)
 {
 	struct fsm_image image;

@@ -211,6 +211,10 @@ MUST_CHECK int fsm_read_image(const char *path, uint32_t max_entry_type, struct 
  */
 MUST_CHECK int fsm_look(const char *path, uint32_t max_entry_type, struct fsm_image *out, bool *holds, struct err *e);
 
+/* Gives the state a configuration that no entry brought: the first one of a state that was brought from elsewhere, in
+ * force at its applied index. ERR_IO, ERR_FULL. */
+MUST_CHECK int fsm_set_conf(struct fsm *f, const void *bytes, size_t len, struct err *e);
+
 /* Puts the synced and checked image at `path` (in the store's directory) in the store's place, once every reader is
  * between two turns: takes their transactions from them itself, so that nobody need be woken; meanwhile fsm_read
  * answers ERR_BUSY. The list of changes starts anew behind the image's index. ERR_BUSY: a reader did not end its turn

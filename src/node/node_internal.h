@@ -60,6 +60,12 @@ MUST_CHECK int node_dir_read_identity(const struct node_dir *d, struct node_iden
 MUST_CHECK int node_dir_write_identity(const struct node_dir *d, const struct node_identity *id, struct err *e);
 void node_dir_remove_leftovers(const struct node_dir *d);
 
+/* ---- imported.c ---- */
+
+/* A directory that an import made becomes this node's, the only voter of a cluster of its own; any other is left as it
+ * is. ERR_INVALID: --bootstrap is missing. */
+MUST_CHECK int node_take_import(struct node *n, struct err *e);
+
 /* ---- what a start finds, and makes of it (recover.c) ---- */
 
 struct node_found {

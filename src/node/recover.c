@@ -449,7 +449,9 @@ static int look(struct node *n, struct node_found *f, struct plan *p, struct err
 int node_recover(struct node *n, struct node_found *f, struct err *e)
 {
 	struct plan *p = mem_zalloc(sizeof(*p));
-	int rc = look(n, f, p, e);
+	int rc = node_take_import(n, e);
+	if (rc == 0)
+		rc = look(n, f, p, e);
 	if (rc == 0)
 		rc = settle_identity(n, f, p, e);
 	if (rc == 0)

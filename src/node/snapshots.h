@@ -41,6 +41,7 @@
 #define SNAPFILE_TEMP_PREFIX "fsm.snapshot-" /* of files being made, in the data directory */
 #define SNAPFILE_FOOTER_BYTES 88u
 #define SNAPFILE_PATH_MAX 4224
+#define SNAPFILE_NO_CLUSTER 0 /* cluster id of a state that was brought from elsewhere and is nobody's yet */
 
 struct snapfile_info {
 	raft_index index;

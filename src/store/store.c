@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -353,6 +355,34 @@ int store_copy(struct store *s, int fd, struct err *e)
 	}
 	pthread_rwlock_unlock(&s->in_use);
 	return rc;
+}
+
+/* LMDB does not say where its map lies. The kernel does, by the file's device and inode. */
+static bool find_map(struct store *s, unsigned long long *from, unsigned long long *to)
+{
+	char line[512];
+	struct stat st;
+	mdb_filehandle_t fd;
+	bool found = false;
+	if (mdb_env_get_fd(s->env, &fd) != 0 || fstat(fd, &st) != 0)
+		return false;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	while (maps && !found && fgets(line, sizeof(line), maps)) {
+		unsigned dev_major, dev_minor;
+		unsigned long long inode;
+		found = sscanf(line, "%llx-%llx %*s %*s %x:%x %llu", from, to, &dev_major, &dev_minor, &inode) == 5 &&
+		        inode == st.st_ino && dev_major == major(st.st_dev) && dev_minor == minor(st.st_dev);
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+void store_drop_pages(struct store *s)
+{
+	unsigned long long from, to;
+	if (find_map(s, &from, &to))
+		(void)madvise((void *)(uintptr_t)from, (size_t)(to - from), MADV_DONTNEED); /* else they stay */
 }
 
 uint64_t store_copy_since_ms(const struct store *s)

@@ -163,6 +163,10 @@ struct store_space {
 };
 void store_get_space(const struct store *s, struct store_space *out);
 
+/* Lets go of the map's pages in this process; they come back from the file when they are next touched. For walks over a
+ * whole file, which else would count all of it as this process's memory. Any thread. */
+void store_drop_pages(struct store *s);
+
 /* When the running copy began (monotonic ms); 0 = none. Any thread. */
 uint64_t store_copy_since_ms(const struct store *s);
 

@@ -128,8 +128,14 @@ static struct node_reports *make_reports(const struct node *n, const struct fsm_
 	r->room = members->count;
 	for (size_t i = 0; i < members->count; i++) {
 		const struct fsm_member *m = &members->rows[i];
-		const bool broker = m->kind != FSM_KIND_SERVER;
-		if (m->id.len > RAFT_NAME_MAX)
+		/* Imported with an address between servers: it was a server of another cluster, and may be one here. */
+		const bool imported = m->kind != FSM_KIND_SERVER && m->cluster_addr.len > 0;
+		const bool broker = m->kind != FSM_KIND_SERVER && !imported;
+		if (!broker && report_cmp(m->id, n->o.id) == 0) {
+			r->own_row = true;
+			r->own_extra_set = !imported && is_own_extra_set(n, m);
+		}
+		if (imported || m->id.len > RAFT_NAME_MAX)
 			continue;
 		struct node_report *row = broker ? &r->rows[r->room - ++r->broker_count] : &r->rows[r->count++];
 		memcpy(row->name, m->id.p, m->id.len);
@@ -139,10 +145,6 @@ static struct node_reports *make_reports(const struct node *n, const struct fsm_
 		snprintf(row->build, sizeof(row->build), STR_FMT, STR_ARG(m->build));
 		row->entry_types = m->entry_types ? m->entry_types : COMMAND_LEGACY_MAX;
 		row->row = !m->alive ? NODE_ROW_DEAD : m->draining ? NODE_ROW_DRAINING : NODE_ROW_ALIVE;
-		if (report_cmp(m->id, n->o.id) == 0) {
-			r->own_row = true;
-			r->own_extra_set = is_own_extra_set(n, m);
-		}
 	}
 	return r;
 }

@@ -203,6 +203,13 @@ static int lose_replica(struct export *x, enum store_db db, struct str key, stru
 	return 0;
 }
 
+static int lose_setting(struct export *x, enum store_db db, struct str key, struct str value, void *arg, struct err *e)
+{
+	(void)db, (void)key, (void)value, (void)arg, (void)e;
+	x->losses.settings++;
+	return 0;
+}
+
 static bool is_narads(const struct grant *g)
 {
 	static const struct str actions[] = { { "produce", 7 }, { "consume", 7 }, { "create", 6 }, { "admin", 5 } };
@@ -237,6 +244,9 @@ static int count_losses_of(struct export *x, enum store_db db, struct err *e)
 	case STORE_X_LABELS: return walk(x, db, lose_topic, NULL, e);
 	case STORE_X_MEMBER: return walk(x, db, lose_member, NULL, e);
 	case STORE_X_REPLICAS: return walk(x, db, lose_replica, NULL, e);
+	case STORE_X_SETTINGS: return walk(x, db, lose_setting, NULL, e);
+	case STORE_X_IDEM:
+	case STORE_X_IDEM_AT: return 0; /* answers kept for a repeated request: gone in a day anyway */
 	case STORE_TOPICS:
 	case STORE_SCHEMAS:
 	case STORE_ASSIGNMENTS:
@@ -432,7 +442,8 @@ static int name_files(struct export *x, struct err *e)
 
 static void count_all(struct export *x)
 {
-	static const enum store_db looked_at[] = { STORE_USERS, STORE_X_LABELS, STORE_X_MEMBER, STORE_X_REPLICAS };
+	static const enum store_db looked_at[] = { STORE_USERS, STORE_X_LABELS, STORE_X_MEMBER, STORE_X_REPLICAS,
+		                                   STORE_X_SETTINGS };
 	uint64_t n;
 	for (size_t i = 0; i < ARRAY_LEN(buckets); i++)
 		x->all += store_count(x->txn, buckets[i], &n) == 0 ? n : 0;

@@ -261,7 +261,8 @@ static int count_losses_of(struct export *x, enum store_db db, struct err *e)
 	case STORE_X_BY_USER:
 	case STORE_X_MOVE:
 	case STORE_X_UNPLACED:
-	case STORE_X_ORPHAN: return 0; /* derived */
+	case STORE_X_ORPHAN:
+	case STORE_X_BY_REMOTE: return 0; /* derived */
 	case STORE_DB_COUNT: break;
 	}
 	return err_set(e, ERR_VERSION, "database %d is none that an export knows", (int)db);

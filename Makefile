@@ -344,6 +344,10 @@ cluster: all $(CLUSTER_HELPERS) ## runs the cluster tests, real processes (SCALE
 chaos: all $(CLUSTER_HELPERS) ## kills, freezes, cuts and slows a cluster under all kinds of clients for T seconds
 	CHAOS_S=$(T) $(call LUA_PATHS,release) VEENAD=$(B)/veenad VEENA=$(B)/veena $(BUSTED) --output=TAP tests/cluster/chaos_spec.lua
 
+.PHONY: soak
+soak: all $(CLUSTER_HELPERS) ## half of what three nodes can do for T seconds: prints what grows, and fails if anything does
+	$(call LUA_PATHS,release) VEENAD=$(B)/veenad $(LUA) tests/cluster/soak.lua $(T)
+
 # ---- bench ----
 
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(B)/release/bench/%,$(sort $(wildcard tests/bench/*.c)))

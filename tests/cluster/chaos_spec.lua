@@ -6,6 +6,7 @@ local history = require "cluster.history"
 local linear = require "cluster.linear"
 local registers = require "cluster.registers"
 local sessions = require "cluster.sessions"
+local slopes = require "cluster.slopes"
 local watches = require "cluster.watches"
 local proc = harness.proc
 
@@ -133,6 +134,19 @@ describe("the checks of chaos", function()
 		local broken, events = check("put b 6 0", "begin 6", "put c 7 1", "delete c 7 0", "at 9")
 		assert(not broken, broken)
 		assert.equal(3, events)
+	end)
+
+	it("find what grows with time, and not what fills once or wavers", function()
+		local function series(fn)
+			local samples = {}
+			for i = 1, 100 do samples[i] = { i, fn(i) } end
+			return samples
+		end
+		local grows, by = slopes.judge(series(function(i) return 1000 + 10 * i end), 500)
+		assert(grows)
+		assert(math.abs(by - 790) < 1e-6, by)
+		assert.is_false(slopes.judge(series(function(i) return math.min(i, 15) * 100 end), 100))
+		assert.is_false(slopes.judge(series(function(i) return 5000 + i % 7 * 100 end), 100))
 	end)
 
 	it("find topics that are lost, doubled, or made although refused", function()

@@ -317,6 +317,55 @@ local function split_partition(text)
   return topic or text, partition
 end
 
+-- Copies as one cell: the leader first, those in sync with a star.
+local function show_copies(copies)
+  local out = {}
+  for i, copy in ipairs(copies or {}) do
+    out[i] = copy.id .. (copy.in_sync and "*" or "")
+  end
+  return #out > 0 and table.concat(out, " ") or nil
+end
+
+local function show_leader(a)
+  output.facts{ { "partition", ("%s/%d"):format(a.topic, a.partition) }, { "state", a.state },
+    { "leader", a.owner_id ~= "" and a.owner_id or "none" }, { "epoch", a.leader_epoch },
+    { "copies", show_copies(a.replicas) } }
+end
+
+verb{
+  name = "leader",
+  args = { "TOPIC/P", "[ID]" },
+  options = {
+    { name = "unclean", kind = "flag", help = "also to a copy that is not in sync: what it lacks is given up" },
+    { name = "dry-run", kind = "flag", help = "what would be done, without doing it" },
+  },
+  about = "who leads a partition with copies; with ID, hands it over",
+  example = "veena leader orders/3 b7",
+  run = function(c, call)
+    local topic, partition = split_partition(call.args[1])
+    if not partition then
+      client.fail(EXIT_USAGE, "leader: name a partition, as orders/3")
+    end
+    local path = topic_path(topic, "partitions", partition)
+    local body, answer = c:call("GET", path)
+    if call.args[2] then
+      if call.options.unclean then
+        confirm(call, ("Let %s lead %s, and give up what it lacks?"):format(call.args[2], call.args[1]))
+      end
+      local query = { dry_run = call.options["dry-run"] and "true" or nil }
+      body, answer = c:call("POST", client.path(path .. "/leader", query), { leader = call.args[2],
+        topic_id = body.topic_id, expected_epoch = body.leader_epoch or 0, unclean = call.options.unclean })
+    end
+    answer_with(call, body, answer, function()
+      if body.dry_run then
+        print(body.would and "would be handed over" or "refused: " .. body.reasons[1].message)
+      else
+        show_leader(body)
+      end
+    end)
+  end,
+}
+
 verb{
   name = "confirm",
   args = { "TOPIC[/P]" },

@@ -85,6 +85,36 @@ describe("placement", function()
     end)
   end)
 
+  describe("of a topic with copies", function()
+    local function rack(id, name)
+      return { id = id, tags = { rack = name } }
+    end
+
+    it("spreads leaders and copies evenly, ties by the smallest id", function()
+      local c = veena.cluster{ members = { "a", "b", "c" }, topics = { "t" } }
+      local placed = policy.place(c, { name = "t", replicas = 2 }, { 0, 1, 2 })
+      assert.same({ [0] = { "a", "b" }, [1] = { "b", "c" }, [2] = { "c", "a" } }, placed)
+    end)
+
+    it("takes another rack for each copy while there is one", function()
+      local c = veena.cluster{ members = { rack("a", "r1"), rack("b", "r1"), rack("c", "r2") }, topics = { "t" } }
+      for _, copies in pairs((policy.place(c, { name = "t", replicas = 2 }, { 0, 1, 2, 3 }))) do
+        assert.is_true(copies[1] == "c" or copies[2] == "c", table.concat(copies, " "))
+      end
+    end)
+
+    it("makes do with the members there are", function()
+      local c = veena.cluster{ members = { "a", { id = "b", draining = true } }, topics = { "t" } }
+      assert.same({ [0] = { "a" } }, (policy.place(c, { name = "t", replicas = 3 }, { 0 })))
+    end)
+
+    it("leads away from the owner of the parent's partition", function()
+      local c = veena.cluster{ members = { "a", "b" }, topics = { { name = "p", partitions = 3 }, "t" },
+        assignments = { { topic = "p", partition = 0, owner_id = "a" } } }
+      assert.same({ [0] = { "b", "a" } }, (policy.place(c, { name = "t", parent = "p", replicas = 2 }, { 0 })))
+    end)
+  end)
+
   it("passes the core's rules in a try", function()
     local c = veena.cluster{ members = { "a", "b" }, topics = { "orders" } }
     local r = veena.try(policy, c, { topic = "orders" })

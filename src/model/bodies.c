@@ -156,6 +156,21 @@ static const struct field move_progress_fields[] = {
 };
 const struct record_type move_progress_type = RECORD_TYPE("move progress", move_progress, move_progress_fields);
 
+static const struct field leader_set_fields[] = {
+	FIELD(STR, leader_set, leader, "leader", REQUIRED),
+	FIELD(STR, leader_set, topic_id, "topic_id", REQUIRED),
+	FIELD(OPT_U64, leader_set, expected_epoch, "expected_epoch", REQUIRED),
+	FIELD(OPT_BOOL, leader_set, unclean, "unclean", 0),
+};
+const struct record_type leader_set_type = RECORD_TYPE("leader", leader_set, leader_set_fields);
+
+static const struct field replicas_set_fields[] = {
+	FIELD(STR, replicas_set, topic_id, "topic_id", REQUIRED),
+	FIELD(STR, replicas_set, add, "add", OPTIONAL),
+	FIELD(STR, replicas_set, remove, "remove", OPTIONAL),
+};
+const struct record_type replicas_set_type = RECORD_TYPE("replicas", replicas_set, replicas_set_fields);
+
 static const struct field server_set_fields[] = {
 	FIELD(STR, server_set, id, "id", REQUIRED),
 	FIELD(STR, server_set, cluster_addr, "cluster_addr", OPTIONAL),

@@ -346,6 +346,18 @@ struct move_progress {
 };
 
 /* What a server is to be in the Raft configuration. */
+struct leader_set {
+	struct str leader;
+	struct str topic_id;
+	struct opt_u64 expected_epoch;
+	struct opt_bool unclean;
+};
+
+struct replicas_set {
+	struct str topic_id;
+	struct str add, remove;
+};
+
 struct server_set {
 	struct str id;
 	struct str cluster_addr; /* absent: as it is */
@@ -367,6 +379,7 @@ extern const struct record_type user_password_type, remote_create_type, remote_p
 extern const struct record_type move_progress_type;
 extern const struct record_type settings_patch_type;
 extern const struct record_type move_set_type, move_complete_type, leader_transfer_type;
-extern const struct record_type server_set_type, member_patch_type, member_leave_type, member_lost_type;
+extern const struct record_type server_set_type, leader_set_type, replicas_set_type, member_patch_type,
+    member_leave_type, member_lost_type;
 
 #endif /* MODEL_RECORDS_H */

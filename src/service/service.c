@@ -230,6 +230,8 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_MOVE_COMPLETE:
 	case SVC_MOVE_ABORT:
 	case SVC_MOVE_ABORT_ALL:
+	case SVC_LEADER_SET:
+	case SVC_REPLICAS_SET:
 	case SVC_MEMBER_REGISTER:
 	case SVC_MEMBER_HEARTBEAT:
 	case SVC_MEMBER_LEAVE:

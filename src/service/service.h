@@ -45,6 +45,8 @@ enum svc_op {
 	SVC_MOVE_COMPLETE,
 	SVC_MOVE_ABORT,
 	SVC_MOVE_ABORT_ALL,
+	SVC_LEADER_SET,        /* of a replicated partition */
+	SVC_REPLICAS_SET,      /* its copies */
 	SVC_CONFIRM_TOPIC,     /* does it still exist? Answered by the leader, or not at all */
 	SVC_CONFIRM_PARTITION, /* likewise: does a member still hold it? */
 	SVC_MEMBER_LIST,

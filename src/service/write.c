@@ -522,6 +522,8 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	case SVC_MOVE_COMPLETE: return &svc_move_complete_kind;
 	case SVC_MOVE_ABORT: return &svc_move_abort_kind;
 	case SVC_MOVE_ABORT_ALL: return &svc_move_abort_all_kind;
+	case SVC_LEADER_SET: return &svc_leader_set_kind;
+	case SVC_REPLICAS_SET: return &svc_replicas_set_kind;
 	case SVC_MEMBER_REGISTER: return &svc_member_register_kind;
 	case SVC_MEMBER_HEARTBEAT: return &svc_member_heartbeat_kind;
 	case SVC_MEMBER_LEAVE: return &svc_member_leave_kind;

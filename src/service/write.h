@@ -68,6 +68,10 @@ extern const struct svc_write_kind svc_member_patch_kind, svc_member_lost_kind;
 extern const struct svc_write_kind svc_member_decommission_kind, svc_member_recommission_kind;
 extern const struct svc_write_kind svc_child_attach_kind, svc_child_detach_kind, svc_schema_put_kind;
 
+extern const struct svc_write_kind svc_leader_set_kind, svc_replicas_set_kind;
+
+struct svc_copies;
+
 /* One partition that wants an owner. */
 struct svc_want {
 	uint32_t partition;
@@ -115,6 +119,8 @@ struct svc_write {
 		struct move_set move;
 		struct move_progress progress;
 		struct move_complete complete;
+		struct leader_set leader_set;
+		struct replicas_set replicas_set;
 		struct settings_patch settings;
 		struct user_create user_create;
 		struct user_grants user_grants;
@@ -127,9 +133,10 @@ struct svc_write {
 	const struct rights *rights; /* of who asks; for the length of a check */
 
 	/* made by check */
-	struct topic topic;       /* the record as it will be */
-	struct str expect_id;     /* incarnation it is based on */
-	struct topic_extra extra; /* what veena adds to it, as it will be; when `has_extra` */
+	struct topic topic;        /* the record as it will be */
+	struct str expect_id;      /* incarnation it is based on */
+	struct svc_copies *copies; /* of the path's partition: replica_write.c's */
+	struct topic_extra extra;  /* what veena adds to it, as it will be; when `has_extra` */
 	bool has_extra;
 	bool has_replication; /* it changes */
 	struct str tail;      /* what veena shows beside the record, as `,"field":value...` */

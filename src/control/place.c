@@ -8,7 +8,7 @@
 #include "fsm/assignments.h"
 
 struct place_run {
-	struct cluster_view *view;
+	struct cluster_view *view; /* first: policy_view_begin */
 	const struct place_question *q;
 	struct arena *arena;
 	struct place_answer *out;
@@ -153,17 +153,10 @@ static LUA_JUMPS int run_place(lua_State *L)
 static void begin_try(void *arg, struct sandbox *sb)
 {
 	const struct place_run *run = arg;
-	run->view->sb = sb;
+	policy_view_begin(arg, sb);
 	for (size_t i = 0; i < run->q->count; i++)
 		run->out->owners[i] = (struct str_list){ 0 };
 	run->out->reason[0] = '\0';
-}
-
-static void end_try(void *arg, struct sandbox *sb)
-{
-	(void)sb;
-	const struct place_run *run = arg;
-	run->view->sb = NULL;
 }
 
 static const struct place_refusal *refusal_of(const struct place_run *run, const struct str *ids, size_t at)
@@ -224,7 +217,7 @@ int place_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct
 		.budget = budget,
 		.run = run_place,
 		.before = begin_try,
-		.after = end_try,
+		.after = policy_view_end,
 		.arg = &run,
 	};
 	const int rc = policy_run(ps, &call, fault);

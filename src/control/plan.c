@@ -195,7 +195,7 @@ int plan_judge(const struct cluster_view *v, struct arena *a, struct plan_answer
 /* ---- asking ---- */
 
 struct plan_run {
-	struct cluster_view *view;
+	struct cluster_view *view; /* first: policy_view_begin */
 	struct arena *arena;
 	struct plan_answer *out;
 };
@@ -210,19 +210,6 @@ static LUA_JUMPS int run_plan(lua_State *L)
 	return 0;
 }
 
-static void begin_plan(void *arg, struct sandbox *sb)
-{
-	const struct plan_run *run = arg;
-	run->view->sb = sb;
-}
-
-static void end_plan(void *arg, struct sandbox *sb)
-{
-	(void)sb;
-	const struct plan_run *run = arg;
-	run->view->sb = NULL;
-}
-
 int plan_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct cluster_view *view, struct arena *a,
              struct plan_answer *out, struct sandbox_fault *fault)
 {
@@ -231,8 +218,8 @@ int plan_ask(struct policy_set *ps, const struct sandbox_budget *budget, struct 
 		.kind = POLICY_REBALANCE,
 		.budget = budget,
 		.run = run_plan,
-		.before = begin_plan,
-		.after = end_plan,
+		.before = policy_view_begin,
+		.after = policy_view_end,
 		.arg = &run,
 	};
 	view->placement = policy_placement(ps);
@@ -276,8 +263,8 @@ void plan_ask_allowed(struct policy_set *ps, const struct sandbox_budget *budget
 		.kind = POLICY_PLACEMENT,
 		.budget = budget,
 		.run = run_allowed,
-		.before = begin_plan,
-		.after = end_plan,
+		.before = policy_view_begin,
+		.after = policy_view_end,
 		.arg = &run,
 	};
 	struct sandbox_fault fault;

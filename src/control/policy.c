@@ -337,6 +337,18 @@ static int try_version(struct policy_set *ps, const struct version *v, const str
 	return rc;
 }
 
+void policy_view_begin(void *arg, struct sandbox *sb)
+{
+	struct cluster_view **view = arg;
+	(*view)->sb = sb;
+}
+
+void policy_view_end(void *arg, struct sandbox *sb)
+{
+	(void)sb;
+	policy_view_begin(arg, NULL);
+}
+
 int policy_run(struct policy_set *ps, const struct policy_call *call, struct sandbox_fault *fault)
 {
 	*fault = (struct sandbox_fault){ .kind = SANDBOX_FAULT_LOAD };

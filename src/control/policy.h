@@ -59,6 +59,11 @@ struct policy_call {
 };
 MUST_CHECK int policy_run(struct policy_set *ps, const struct policy_call *call, struct sandbox_fault *fault);
 
+/* `before` and `after` of calls whose struct behind `arg` begins with its struct cluster_view *: the view is charged to
+ * the sandbox of the try. */
+void policy_view_begin(void *arg, struct sandbox *sb);
+void policy_view_end(void *arg, struct sandbox *sb);
+
 /* For run functions: pushes the named function of the policy that is being tried; raises (a fault of loading) when the
  * policy does not return a table with it. */
 LUA_JUMPS void policy_push_function(lua_State *L, const char *function);

@@ -5,8 +5,8 @@
 #include "control/plan.h"
 
 struct verdict_run {
+	struct cluster_view *view; /* first: policy_view_begin */
 	enum policy_kind kind;
-	struct cluster_view *view;
 	struct arena *arena;
 	struct verdict *items;
 	size_t count;
@@ -49,19 +49,6 @@ static LUA_JUMPS int run_verdicts(lua_State *L)
 	return 0;
 }
 
-static void begin(void *arg, struct sandbox *sb)
-{
-	const struct verdict_run *run = arg;
-	run->view->sb = sb;
-}
-
-static void end(void *arg, struct sandbox *sb)
-{
-	(void)sb;
-	const struct verdict_run *run = arg;
-	run->view->sb = NULL;
-}
-
 int verdict_ask(struct policy_set *ps, enum policy_kind kind, const struct sandbox_budget *budget,
                 struct cluster_view *view, struct arena *a, struct verdict *v, size_t count,
                 struct sandbox_fault *fault)
@@ -71,8 +58,8 @@ int verdict_ask(struct policy_set *ps, enum policy_kind kind, const struct sandb
 		.kind = kind,
 		.budget = budget,
 		.run = run_verdicts,
-		.before = begin,
-		.after = end,
+		.before = policy_view_begin,
+		.after = policy_view_end,
 		.arg = &run,
 	};
 	return policy_run(ps, &call, fault);

@@ -241,6 +241,28 @@ int fsm_set_conf(struct fsm *f, const void *bytes, size_t len, struct err *e)
 	return store_commit(txn, e);
 }
 
+int fsm_mend(struct fsm *f, struct err *e)
+{
+	const raft_index before = f->state.applied;
+	if (!store_is_broken(f->store))
+		return 0;
+	int rc = readers_take_all(f, e);
+	if (rc)
+		return rc;
+	rc = store_reopen(f->store, e);
+	if (rc == 0)
+		rc = load(f, e);
+	if (rc == 0) {
+		members_cache_clear(f);
+		if (f->state.applied != before) /* the commit had come through, and nobody noted its changes */
+			changes_restart(f->changes, f->state.applied);
+		atomic_fetch_add(&f->generation, 1);
+		show_state(f);
+	}
+	readers_give_back(f);
+	return rc;
+}
+
 int fsm_replace(struct fsm *f, const char *path, struct err *e)
 {
 	struct fsm_image image;

@@ -222,4 +222,8 @@ MUST_CHECK int fsm_set_conf(struct fsm *f, const void *bytes, size_t len, struct
  */
 MUST_CHECK int fsm_replace(struct fsm *f, const char *path, struct err *e);
 
+/* After a failed commit that left the store broken (store_is_broken): opens the same file anew in the same way, and
+ * goes on from what it holds. Does nothing to a store that is not broken. Any failure may be tried again. */
+MUST_CHECK int fsm_mend(struct fsm *f, struct err *e);
+
 #endif /* FSM_FSM_H */

@@ -300,7 +300,11 @@ static void go_on(struct http_call *c)
 		finish_failed(c, &a);
 		return;
 	}
-	if (c->match.route->flags & (HTTP_WRITE | HTTP_LEADER) && !c->forwarded &&
+	/* A node that stopped knows no leader and waits for none: it says itself what is wrong. */
+	const bool stopped =
+	    c->match.route->flags & HTTP_WRITE && svc_node_status(c->thread->svc, NULL)->stopped[0] != '\0';
+
+	if (c->match.route->flags & (HTTP_WRITE | HTTP_LEADER) && !c->forwarded && !stopped &&
 	    !node_is_leader(c->thread->server->node)) {
 		http_forward_start(c);
 		return;

@@ -344,7 +344,11 @@ static void apply_some(struct node *n, uint64_t now)
 	struct node_apply_side *a = &n->apply;
 	const size_t count = gather(a);
 	struct err e = { 0 };
-	const int rc = fsm_apply(n->fsm, a->entries, count, a->results, &e);
+	int rc = fsm_mend(n->fsm, &e); /* after a commit that failed half-way */
+	if (rc == 0)
+		rc = fsm_apply(n->fsm, a->entries, count, a->results, &e);
+	else if (rc != ERR_FULL)
+		rc = ERR_IO; /* whatever it was: tried again */
 	const raft_index applied = fsm_applied_index(n->fsm);
 	a->last_commit_ms = now;
 	size_t finished = 0;

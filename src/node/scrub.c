@@ -1,9 +1,9 @@
 /* The scrub: does fsm.mdb still hold what was written into it?
  *
  * Each bucket has a digest that is kept up with every write and stands in the same transaction. The pool reads one
- * bucket at a time, in one read transaction, and compares; then it rests for 20 times as long as that took, and for a
- * second at least: at most a twentieth of one core, a small state is through in 20 s. A difference is damage, by a
- * disk, by memory or by us. The node stops at once with the bucket named, and the file is not believed any more: the
+ * bucket at a time, in one read transaction, and compares; then it rests for 20 times as long as that took, and for
+ * half a second at least: at most a twentieth of one core, a small state is through in 20 s. A difference is damage, by
+ * a disk, by memory or by us. The node stops at once with the bucket named, and the file is not believed any more: the
  * next start rebuilds it from a snapshot and the log. Snapshots are compared in the same way before they count, so
  * damage is not copied into what is there to mend it. */
 #include "node/node_internal.h"
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define REST_MIN_MS 1000
+#define REST_MIN_MS 500
 #define REST_FACTOR 20
 
 void node_found_damage(struct node *n, const char *where, const char *what)

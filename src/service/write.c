@@ -52,6 +52,11 @@ static void write_fail(struct svc_task *t, int status, const char *code, const c
 	write_answer(t, &a);
 }
 
+static void write_fail_stopped(struct svc_task *t)
+{
+	write_fail(t, 503, "stopped", "none", "this node stopped applying; nothing was done, ask another node");
+}
+
 static void write_fail_full(struct svc_task *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void write_fail_full(struct svc_task *t, const char *fmt, ...)
 {
@@ -299,7 +304,7 @@ static void write_check(struct svc_task *t)
 	int rc = 0;
 
 	if (st->stopped[0] != '\0') {
-		write_fail(t, 503, "stopped", "none", "this node stopped applying; nothing was done, ask another node");
+		write_fail_stopped(t);
 		return;
 	}
 	if (st->role != RAFT_LEADER || !node_is_leader(t->svc->shared->node)) {
@@ -456,7 +461,7 @@ static void on_proposed(struct svc_task *t, enum svc_wake why)
 	else if (code == ERR_VERSION)
 		held_back_at_append(t);
 	else if (code == ERR_STOPPED)
-		write_fail(t, 503, "stopped", "none", "this node stopped applying; nothing was done, ask another node");
+		write_fail_stopped(t);
 	else
 		write_fail(t, 503, "outcome_unknown", "unknown",
 		           "leadership was lost while the write was under way; look before you repeat it");
@@ -560,6 +565,10 @@ bool svc_write_run(struct svc *s, const struct svc_request *rq, svc_done done, v
 	t->write->kind = kind_of(rq->op);
 	t->write->began_ns = clock_mono_ns();
 	assert(t->write->kind);
+	if (svc_node_status(s, NULL)->stopped[0] != '\0') {
+		write_fail_stopped(t);
+		return true;
+	}
 	/* Elsewhere the body would be judged by another release than the leader's. */
 	if (!node_is_leader(s->shared->node)) {
 		write_fail_not_leader(t);

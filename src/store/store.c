@@ -441,6 +441,26 @@ int store_replace(struct store *s, const char *path, struct err *e)
 	return rc;
 }
 
+bool store_is_broken(const struct store *s)
+{
+	return atomic_load(&s->broken);
+}
+
+int store_reopen(struct store *s, struct err *e)
+{
+	int rc;
+	assert(is_file_backed(s) && !s->read_only);
+	pthread_rwlock_wrlock(&s->in_use);
+	if (s->env)
+		mdb_env_close(s->env);
+	s->env = NULL;
+	rc = open_env(s, e);
+	if (rc == 0)
+		atomic_store(&s->broken, false);
+	pthread_rwlock_unlock(&s->in_use);
+	return rc;
+}
+
 bool store_is_open(const struct store *s)
 {
 	return s->env != NULL;

@@ -94,6 +94,12 @@ int store_close(struct store *s, bool clean, struct err *e);
  * again (ERR_*: the old one) or none at all (then every call answers ERR_CLOSED). */
 MUST_CHECK int store_replace(struct store *s, const char *path, struct err *e);
 
+/* A commit that failed at its last page leaves LMDB refusing everything, reads too, until the file is opened anew. */
+bool store_is_broken(const struct store *s); /* any thread */
+/* Apply thread, every transaction ended: closes the same file and opens it again. The newest commit that is whole
+ * counts, which may be the one that failed. On failure none is open (ERR_CLOSED from then on). */
+MUST_CHECK int store_reopen(struct store *s, struct err *e);
+
 bool store_is_open(const struct store *s); /* false after a store_replace that ended without a file */
 
 /* ---- transactions ---- */

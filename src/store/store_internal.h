@@ -29,6 +29,7 @@ struct store {
 	bool sync_commits;
 	_Atomic bool dirty;       /* the dirty mark of this run stands */
 	_Atomic bool sync_failed; /* final */
+	_Atomic bool broken;      /* until it is opened anew */
 	pthread_rwlock_t in_use;  /* held shared by sync and copy, alone by replace and close */
 	_Atomic uint64_t copy_since_ms;
 	_Atomic uint64_t used_bytes, file_bytes, limit_bytes, reserve_bytes;

@@ -124,6 +124,16 @@ static void forget_made_dbs(struct store_txn *t)
 		memcpy(t->store->has_db, t->had_db, sizeof(t->had_db));
 }
 
+/* LMDB does not say so when it happens, only to whoever comes next. */
+static bool refuses_everything(struct store *s)
+{
+	MDB_txn *probe;
+	int rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &probe);
+	if (rc == 0)
+		mdb_txn_abort(probe);
+	return rc == MDB_PANIC;
+}
+
 int store_commit(struct store_txn *t, struct err *e)
 {
 	struct store *s = t->store;
@@ -140,6 +150,8 @@ int store_commit(struct store_txn *t, struct err *e)
 	if (rc) {
 		forget_made_dbs(t);
 		rc = store_fail(e, rc, "%s: cannot commit", s->path);
+		if (refuses_everything(s))
+			atomic_store(&s->broken, true);
 	} else {
 		store_fit_file(s);
 		store_show_usage(s, &usage);

@@ -4,8 +4,8 @@
  * What is wrong stands in the file that TEST_FAULTS names, mapped by the process and written by the test while it runs
  * (harness.lua, Node:faults):
  *
- *   byte 0   '-' or 0: syncs work   'h': none returns until it changes   'e': the next one of a segment of the log
- *            that is in use fails with EIO
+ *   byte 0   '-' or 0: the disk works   'h': no sync returns until it changes   'e': the next one of a segment of the
+ *            log that is in use fails with EIO   'a': no write to fsm.mdb returns   'f': they fail with EIO
  *   byte 1   how many of the ports below count
  *   byte 2.. u16 little-endian each: nothing is sent to these ports of other processes, no connection to them is made
  *
@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,15 +108,54 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 /* ---- disk ---- */
 
-/* By its name: a spare segment has another, and so has the database. */
-static bool is_segment(int fd)
+static bool has_end(int fd, const char *end)
 {
 	char link[64], path[512];
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	const ssize_t n = readlink(link, path, sizeof(path));
+	const size_t len = strlen(end);
 
-	return n > 4 && memcmp(path + n - 4, ".seg", 4) == 0;
+	return n > (ssize_t)len && memcmp(path + n - len, end, len) == 0;
+}
+
+/* By its name: a spare segment has another, and so has the database. */
+static bool is_segment(int fd)
+{
+	return has_end(fd, ".seg");
+}
+
+/* What the apply thread writes. True: the write fails, with errno set. */
+static bool strikes_state(int fd)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	if (!faults || (faults[0] != 'a' && faults[0] != 'f') || !has_end(fd, "/fsm.mdb"))
+		return false;
+	while (faults[0] == 'a')
+		nanosleep(&pause, NULL);
+	if (faults[0] != 'f')
+		return false;
+	errno = EIO;
+	return true;
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t len, off_t at)
+{
+	static ssize_t (*real)(int, const void *, size_t, off_t);
+
+	if (!real)
+		*(void **)&real = next("pwrite");
+	return strikes_state(fd) ? -1 : real(fd, bytes, len, at);
+}
+
+ssize_t pwritev(int fd, const struct iovec *v, int count, off_t at)
+{
+	static ssize_t (*real)(int, const struct iovec *, int, off_t);
+
+	if (!real)
+		*(void **)&real = next("pwritev");
+	return strikes_state(fd) ? -1 : real(fd, v, count, at);
 }
 
 int fdatasync(int fd)

@@ -304,7 +304,7 @@ static void world_init(struct world *w, size_t count)
 	w->count = count;
 	for (size_t i = 0; i < count; i++) {
 		struct world_node *x = &w->nodes[i];
-		snprintf(x->name, sizeof(x->name), "n%zu", i + 1);
+		snprintf(x->name, sizeof(x->name), "n%c", (int)('1' + i));
 		snprintf(x->addr, sizeof(x->addr), "127.0.0.1:%zu", 7001 + i);
 		snprintf(x->dir, sizeof(x->dir), "%s/%s", w->root, x->name);
 		snprintf(w->peers[i].name, sizeof(w->peers[i].name), "%s", x->name);

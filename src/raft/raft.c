@@ -230,6 +230,7 @@ static void view_peers(const struct raft *r, struct raft_view *out)
 			.contact_ms = p->contact_ms,
 			.paused = p->state == PEER_SNAPSHOT || p->awaiting || p->fetch.asked,
 			.holds = p->hold,
+			.holds_since_ms = p->hold ? p->hold_since_ms : 0,
 			.image = p->image.index,
 		};
 	}

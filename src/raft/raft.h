@@ -299,11 +299,12 @@ enum raft_role { RAFT_FOLLOWER, RAFT_PRECANDIDATE, RAFT_CANDIDATE, RAFT_LEADER }
 struct raft_peer_view {
 	node_id id;
 	bool voter;
-	raft_index match;    /* known replicated there; leader only */
-	uint64_t contact_ms; /* monotonic time of its last answer; 0 = none; leader only */
-	bool paused;         /* waiting for a fetch, a snapshot or a probe */
-	raft_index holds;    /* the log is kept behind this index for it; 0 = it holds nothing back */
-	raft_index image;    /* it is being sent the image of this index: the driver keeps it; 0 = none */
+	raft_index match;        /* known replicated there; leader only */
+	uint64_t contact_ms;     /* monotonic time of its last answer; 0 = none; leader only */
+	bool paused;             /* waiting for a fetch, a snapshot or a probe */
+	raft_index holds;        /* the log is kept behind this index for it; 0 = it holds nothing back */
+	uint64_t holds_since_ms; /* monotonic; 0 = it holds nothing back */
+	raft_index image;        /* it is being sent the image of this index: the driver keeps it; 0 = none */
 };
 
 struct raft_view {

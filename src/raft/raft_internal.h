@@ -198,6 +198,7 @@ struct peer {
 	struct fetch fetch;
 	struct image image;
 	raft_index hold; /* was sent an image: the log behind this index is kept for it; 0 = not */
+	uint64_t hold_since_ms;
 };
 
 struct peer *peer_find(const struct raft *r, node_id id); /* NULL: not in the configuration in force */

@@ -24,6 +24,8 @@ static void start(struct raft *r, struct peer *p)
 		                   .term = r->log.snap_term,
 		                   .conf = mem_dup(r->snap_conf, sizeof(*r->snap_conf)),
 		                   .state = IMAGE_ASK };
+	if (p->hold == 0)
+		p->hold_since_ms = r->now_ms; /* image after image is one hold */
 	p->hold = p->image.index;
 	out_trace(r, RAFT_TRACE_SNAPSHOT, p->id, p->image.index, 0);
 }

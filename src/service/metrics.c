@@ -167,12 +167,17 @@ static void put_stage(struct buf *out, const struct svc_shared *sh, size_t stage
 	prom_put_histogram(out, "veena_write_stage_seconds", labels, &sum);
 }
 
-static void put_alarms(struct buf *out)
+static void put_alarms(struct buf *out, const struct node_status *st)
 {
 	struct svc_policy_fault faults[SVC_POLICY_FAULTS_MAX];
+	size_t held = 0;
+
+	for (size_t i = 0; i < st->peer_count; i++)
+		held += svc_holds_log(st, &st->peers[i]);
 
 	prom_put_head(out, "veena_alarm", "gauge", "What status shows as alarms, by code.");
 	buf_printf(out, "veena_alarm{code=\"policy_fault\"} %zu\n", svc_control_faults(faults));
+	buf_printf(out, "veena_alarm{code=\"log_held\"} %zu\n", held);
 }
 
 static void put_auth(struct buf *out, struct svc_shared *sh)
@@ -217,7 +222,7 @@ int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_reque
 	for (size_t i = 0; i < SVC_STAGE_END; i++)
 		put_stage(out, s->shared, i);
 	svc_control_put_metrics(out);
-	put_alarms(out);
+	put_alarms(out, st);
 	a->status = 200;
 	a->content_type = "text/plain; version=0.0.4; charset=utf-8";
 	return 0;

@@ -202,6 +202,7 @@ int svc_member_list(struct svc *s, struct store_txn *txn, const struct svc_reque
 int svc_member_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_server_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+bool svc_holds_log(const struct node_status *st, const struct raft_peer_view *p); /* the leader's log, for this peer */
 int svc_watch_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_settings_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_user_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);

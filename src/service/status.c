@@ -1,4 +1,5 @@
 /* GET /v1/status: where this node stands, and what it knows of the cluster. Answers on a node without a cluster too. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -29,7 +30,8 @@ static void put_servers(struct json_writer *w, const char *key, const struct nod
 	json_end_array(w);
 }
 
-/* Policies in force that fail, and the alarms of it: what stands behind them answers, and nobody may have noticed. */
+/* Policies in force that fail, and the alarms of it: what stands behind them answers, and nobody may have noticed. The
+ * array of alarms is left open. */
 static void put_policy_faults(struct json_writer *w)
 {
 	struct svc_policy_fault faults[SVC_POLICY_FAULTS_MAX];
@@ -61,7 +63,34 @@ static void put_policy_faults(struct json_writer *w)
 		json_field_u64(w, "since", faults[i].since_ms / 1000);
 		json_end_object(w);
 	}
-	json_end_array(w);
+}
+
+bool svc_holds_log(const struct node_status *st, const struct raft_peer_view *p)
+{
+	return p->holds && p->holds + 1 >= st->first_index; /* a silent one is not waited for without end */
+}
+
+/* Followers for which this leader keeps its log: a disk that fills up has its reason there. */
+static void put_holders(struct json_writer *w, const struct node_status *st)
+{
+	const uint64_t now_ms = clock_mono_ms();
+	char text[200];
+
+	for (size_t i = 0; i < st->peer_count; i++) {
+		const struct raft_peer_view *p = &st->peers[i];
+		const struct raft_server *s = svc_holds_log(st, p) ? raft_conf_find(&st->conf, p->id) : NULL;
+
+		if (!s)
+			continue;
+		snprintf(text, sizeof(text),
+		         "%s is behind: the log is kept from entry %" PRIu64 " on until it caught up", s->name,
+		         p->holds + 1);
+		json_begin_object(w);
+		json_field_cstr(w, "code", "log_held");
+		json_field_cstr(w, "message", text);
+		json_field_u64(w, "since", (clock_wall_ms() - (now_ms - p->holds_since_ms)) / 1000);
+		json_end_object(w);
+	}
 }
 
 /* Types that this release knows and does not propose yet, each with the first who holds it back. */
@@ -186,6 +215,8 @@ int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_reques
 	json_begin_array(&w);
 	json_end_array(&w);
 	put_policy_faults(&w);
+	put_holders(&w, st);
+	json_end_array(&w);
 	put_digest(&w, &digest);
 	put_disk(&w, s->shared->data_dir);
 	put_members(&w, members);

@@ -167,11 +167,15 @@ static void test_F17_image_on_its_way_holds_the_log(void **state)
 	raft_snapshot_taken(s->raft, 31, 2, &conf, 31);
 	assert_int_equal(solo_view(s).first_index, 16);
 	assert_int_equal(solo_view(s).snapshot_index, 31);
+	assert_int_equal(solo_view(s).peers[0].holds, 15);
+	assert_true(solo_view(s).peers[0].holds_since_ms > 0);
 	solo_forget(s);
 	solo_ack(s, 2, 2, 15);
 	solo_expect(s, "snapshot 15 with n2 done\n> n2 append t2 prev 15 t1 [16..20 t1 21..31 t2] commit 31\n");
 	solo_ack(s, 2, 2, 31);
 	assert_int_equal(solo_view(s).first_index, 32);
+	assert_int_equal(solo_view(s).peers[0].holds, 0);
+	assert_int_equal(solo_view(s).peers[0].holds_since_ms, 0);
 	solo_free(s);
 
 	s = leader_with_snapshot();

@@ -405,6 +405,28 @@ static void test_status_has_every_field(void **state)
 	assert_holds(&a, "\"stopped\":\"disk gone\"");
 }
 
+/* F17: the follower for which the leader keeps its log has a name. */
+static void test_F17_status_names_who_holds_the_log(void **state)
+{
+	(void)state;
+	world.status.conf.servers[world.status.conf.count++] =
+	    (struct raft_server){ .id = 9, .voter = true, .name = "n3" };
+	world.status.peers[0] = (struct raft_peer_view){ .id = 9, .voter = true };
+	world.status.peer_count = 1;
+	world.version++;
+	ask(SVC_STATUS, NULL, NULL, &a);
+	assert_holds(&a, "\"alarms\":[]");
+	world.status.peers[0].holds = 120;
+	world.status.peers[0].holds_since_ms = clock_mono_ms();
+	world.version++;
+	ask(SVC_STATUS, NULL, NULL, &a);
+	assert_holds(&a,
+	             "\"alarms\":[{\"code\":\"log_held\",\"message\":\"n3 is behind: the log is kept from entry 121 on "
+	             "until it caught up\",\"since\":1");
+	ask(SVC_METRICS, NULL, NULL, &a);
+	assert_holds(&a, "veena_alarm{code=\"log_held\"} 1\n");
+}
+
 static size_t some_faults(void *arg, struct svc_policy_fault out[SVC_POLICY_FAULTS_MAX])
 {
 	assert_ptr_equal(arg, &world);
@@ -602,6 +624,7 @@ int main(void)
 		CASE(test_member_list_filters_by_tag),
 		CASE(test_status_has_every_field),
 		CASE(test_status_shows_what_control_says),
+		CASE(test_F17_status_names_who_holds_the_log),
 		CASE(test_metrics_count_partitions),
 		CASE(test_readyz_names_the_first_reason),
 		CASE(test_reads_need_a_configuration),

@@ -130,7 +130,7 @@ static int load(const struct net_tls_files *f, SSL_CTX **out, struct err *e)
 
 int net_tls_new(const struct net_tls_files *files, struct net_tls **out, struct err *e)
 {
-	SSL_CTX *ctx;
+	SSL_CTX *ctx = NULL;
 	const int rc = load(files, &ctx, e);
 	if (rc)
 		return rc;
@@ -158,7 +158,7 @@ void net_tls_free(struct net_tls *t)
 
 int net_tls_reload(struct net_tls *t, struct err *e)
 {
-	SSL_CTX *ctx;
+	SSL_CTX *ctx = NULL;
 	const int rc = load(&t->files, &ctx, e);
 	if (rc)
 		return rc;

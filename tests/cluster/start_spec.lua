@@ -109,7 +109,7 @@ end)
 
 describe("a start that would do harm", function()
 	-- Two processes on one directory: the second names the first and touches nothing.
-	harness.case("refuses a data directory that another process holds", ONE, function(c)
+	harness.case("F28: refuses a data directory that another process holds", ONE, function(c)
 		local node = c.nodes[1]
 		local holder = node.pid
 		local ports = proc.free_ports(2)
@@ -119,7 +119,7 @@ describe("a start that would do harm", function()
 		node:post("/v1/topics", { name = "still-here", partitions = 3 }, 201)
 	end)
 
-	harness.case("refuses another id on a data directory", ONE, function(c)
+	harness.case("F28: refuses another id on a data directory", ONE, function(c)
 		local node = c.nodes[1]
 		node:stop()
 		local before = fingerprint(node.data)
@@ -251,7 +251,7 @@ describe("a start that would do harm", function()
 	end)
 
 	-- A node of another cluster in the list: it stays apart and says so, and the cluster it came from keeps its data.
-	harness.case("keeps a node of another cluster out", { nodes = 4, start = false }, function(c)
+	harness.case("F28: keeps a node of another cluster out", { nodes = 4, start = false }, function(c)
 		local peers, stranger = c.peers, c.nodes[4]
 		c.peers, c.flags = nil, { "--bootstrap" }
 		stranger:start():wait_ready()

@@ -185,7 +185,7 @@ static void test_seal_cap(void **state)
 static void test_remote_limit(void **state)
 {
 	struct rig *r = *state;
-	char name[8];
+	char name[16];
 	for (int i = 0; i < REMOTES_MAX; i++) {
 		snprintf(name, sizeof(name), "r%d", i);
 		assert_int_equal(do_remote(r, name), 0);

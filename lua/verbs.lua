@@ -458,6 +458,10 @@ verb{
   end,
 }
 
+local dump = require "veena.verbs_dump"
+verb(dump.dump)
+verb(dump.load)
+
 verb(seat.watch)
 verb(seat.settings_get)
 verb(seat.settings_set)
@@ -489,5 +493,16 @@ end
 function verbs.all()
   return list
 end
+
+-- It reads the verbs itself, so it comes when they are there.
+verb{
+  name = "completion",
+  args = { "SHELL" },
+  about = "completion for bash or zsh, to be sourced",
+  example = "source <(veena completion bash)",
+  run = function(c, call)
+    return require("veena.completion").run(c, call)
+  end,
+}
 
 return verbs

@@ -89,9 +89,14 @@ static unsigned char on_tab(EditLine *el, int ch)
 	(void)ch;
 	lua_pushvalue(L, edit.complete);
 	lua_pushlstring(L, li->buffer, (size_t)(li->cursor - li->buffer));
-	if (lua_pcall(L, 1, 2, 0) != LUA_OK) {
-		lua_pop(L, 1);
-		return CC_ERROR;
+	/* It asks the cluster, and may wait. A Ctrl-C meanwhile drops the line, as one at the prompt does. */
+	is_calling = 1;
+	const int status = lua_pcall(L, 1, 2, 0);
+
+	is_calling = 0;
+	if (status != LUA_OK || interrupted) {
+		lua_pop(L, status == LUA_OK ? 2 : 1);
+		return interrupted ? CC_EOF : CC_ERROR;
 	}
 	const char *insert = lua_tostring(L, -2);
 

@@ -1,4 +1,4 @@
-#include "http/watch.h"
+#include "http/watch_internal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -6,40 +6,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "http/conn.h"
 #include "model/json.h"
 
 #define PUSH_BYTES (256u << 10) /* of records, given on before sockets are looked at */
 #define FILL_BYTES (64u << 10)  /* what a stream that reads for itself gets at once */
 #define STALE_LOOK_MS 1000
-
-enum link { LINK_MEMBER, LINK_READING, LINK_PROGRESS, LINK_DIRTY, LINK_DOMAIN };
-#define LINKS (LINK_DOMAIN + FSM_DOMAIN_COUNT)
-
-enum state { QUEUED, STATE, BEHIND, LIVE, ENDED };
-
-struct http_watch {
-	struct http_conn *conn;
-	struct svc_watch filter;
-	enum state state;
-	bool is_sse, is_chunked;
-	bool is_doomed; /* to be ended with `doom` when the room is not being walked */
-	enum http_watch_end doom;
-	struct svc_state *given;   /* STATE */
-	struct fsm_change_pos pos; /* BEHIND; STATE and QUEUED: where it will go on */
-	raft_index at;             /* not LIVE: all up to it was given; 0: nothing to go on from */
-	uint64_t owed;             /* BEHIND: bytes of lines that passed while it read elsewhere */
-	uint64_t offered;          /* number of the change that it was offered last */
-	uint64_t progress_ms;      /* LIVE: next one due */
-	/* the line added last: `more` may still have to be put into it */
-	raft_index line_index;
-	size_t line_at, line_text, line_end; /* in conn->out: its chunk, its text, behind its text */
-	bool line_open;
-	struct {
-		struct http_watch *prev, *next;
-		bool in;
-	} links[LINKS];
-};
 
 const char *const http_watch_end_words[HTTP_WATCH_ENDS] = {
 #define END_WORD(id, word) word,
@@ -58,199 +29,6 @@ static const char *const end_texts[HTTP_WATCH_ENDS] = {
 	[HTTP_WATCH_END_NOT_READY] = "this node goes down, or cannot read its replica; go on at another node",
 };
 
-/* ---- lists ---- */
-
-static struct http_watch_room *room_of(const struct http_watch *w)
-{
-	return &w->conn->thread->watch;
-}
-
-static void link_last(struct http_watch_list *l, struct http_watch *w, size_t which)
-{
-	if (w->links[which].in)
-		return;
-	w->links[which].prev = l->last;
-	w->links[which].next = NULL;
-	w->links[which].in = true;
-	*(l->last ? &l->last->links[which].next : &l->first) = w;
-	l->last = w;
-}
-
-static void unlink_from(struct http_watch_list *l, struct http_watch *w, size_t which)
-{
-	struct http_watch *prev = w->links[which].prev, *next = w->links[which].next;
-
-	if (!w->links[which].in)
-		return;
-	*(prev ? &prev->links[which].next : &l->first) = next;
-	*(next ? &next->links[which].prev : &l->last) = prev;
-	w->links[which].in = false;
-}
-
-static struct http_watch_list *member_list(struct http_watch_room *r, struct str member)
-{
-	return &r->members[fsm_hash(member) % HTTP_WATCH_MEMBERS];
-}
-
-static struct str member_of(const struct http_watch *w)
-{
-	return (struct str){ w->filter.member, w->filter.member_len };
-}
-
-/* From here on changes are offered to it. */
-static void join(struct http_watch *w)
-{
-	struct http_watch_room *r = room_of(w);
-
-	for (size_t d = 0; d < FSM_DOMAIN_COUNT; d++) {
-		if (!(w->filter.domains & 1u << d))
-			continue;
-		if (d == FSM_DOMAIN_ASSIGNMENTS && w->filter.member_len)
-			link_last(member_list(r, member_of(w)), w, LINK_MEMBER);
-		else
-			link_last(&r->domains[d], w, LINK_DOMAIN + d);
-	}
-}
-
-/* All up to here was given to it: where its client may go on. */
-static raft_index given_index(const struct http_watch *w)
-{
-	return w->state == LIVE ? room_of(w)->index : w->at;
-}
-
-/* Out of all lists. */
-static void part(struct http_watch *w)
-{
-	struct http_watch_room *r = room_of(w);
-
-	for (size_t d = 0; d < FSM_DOMAIN_COUNT; d++)
-		unlink_from(&r->domains[d], w, LINK_DOMAIN + d);
-	unlink_from(member_list(r, member_of(w)), w, LINK_MEMBER);
-	unlink_from(w->state == QUEUED ? &r->queued : &r->reading, w, LINK_READING);
-	unlink_from(&r->progress, w, LINK_PROGRESS);
-	unlink_from(&r->dirty, w, LINK_DIRTY);
-}
-
-/* ---- lines ---- */
-
-/* What a line costs a client that has not read it, beside its text. */
-#define LINE_OVERHEAD 16
-
-static void begin_line(struct http_watch *w)
-{
-	struct buf *out = &w->conn->out;
-
-	if (out->cap == 0)
-		http_thread_take_buf(w->conn->thread, out);
-	w->line_at = out->len;
-	if (w->is_chunked)
-		buf_puts(out, "00000000\r\n");
-	if (w->is_sse)
-		buf_puts(out, "data: ");
-	w->line_text = out->len;
-}
-
-/* Closes the text that begin_line opened: the last brace, the frame of the stream, the length of the chunk. */
-static void end_line(struct http_watch *w, raft_index index, bool more)
-{
-	static const char digits[] = "0123456789abcdef";
-	struct buf *out = &w->conn->out;
-	size_t head = w->line_at + 10;
-
-	w->line_end = out->len;
-	buf_puts(out, more ? ",\"more\":true}\n" : "}\n");
-	/* Where a browser goes on by itself: so not in the middle of an index. */
-	if (w->is_sse && !more)
-		buf_printf(out, "id: %llu\n", (unsigned long long)index);
-	if (w->is_sse)
-		buf_putc(out, '\n');
-	if (!w->is_chunked)
-		return;
-	size_t n = out->len - head;
-
-	for (size_t i = 0; i < 8; i++, n >>= 4)
-		out->data[w->line_at + 7 - i] = (uint8_t)digits[n & 15];
-	buf_puts(out, "\r\n");
-}
-
-/* The lines of one index come together: if the one before has the same, it gets its `more` now. */
-static void put_line(struct http_watch *w, struct str text, raft_index index, bool more)
-{
-	struct http_conn *c = w->conn;
-	const size_t before = c->out.len;
-
-	if (w->line_open && w->line_index == index) {
-		c->out.len = w->line_end;
-		end_line(w, index, true);
-	}
-	begin_line(w);
-	buf_put(&c->out, text.p, text.len);
-	end_line(w, index, more);
-	w->line_open = true;
-	w->line_index = index;
-	http_conn_wrote(c, c->out.len - before);
-	link_last(&room_of(w)->dirty, w, LINK_DIRTY);
-}
-
-static struct str text_of(const struct buf *b)
-{
-	return (struct str){ (const char *)b->data, b->len };
-}
-
-/* Without its last brace. */
-static struct str make_line(struct buf *out, const char *op, raft_index index, enum fsm_domain domain, struct str key,
-                            struct str record)
-{
-	struct json_writer w = { .out = out };
-
-	buf_clear(out);
-	json_begin_object(&w);
-	json_field_cstr(&w, "op", op);
-	json_field_u64(&w, "index", index);
-	json_field_cstr(&w, "domain", fsm_domain_word(domain));
-	json_field_str(&w, "key", key);
-	json_key(&w, "record");
-	json_put_raw(&w, record);
-	return text_of(out);
-}
-
-static struct str change_line(struct buf *out, const struct fsm_change *c)
-{
-	return make_line(out, c->op == FSM_OP_PUT ? "put" : "delete", c->index, c->domain, c->key, c->record);
-}
-
-static void put_synced(struct http_watch *w, raft_index index)
-{
-	struct buf *line = &room_of(w)->line;
-	struct json_writer j = { .out = line };
-
-	buf_clear(line);
-	json_begin_object(&j);
-	json_field_cstr(&j, "op", "synced");
-	json_field_u64(&j, "index", index);
-	w->line_open = false;
-	put_line(w, text_of(line), index, false);
-	w->line_open = false;
-}
-
-static void put_progress(struct http_watch *w)
-{
-	struct http_thread *t = w->conn->thread;
-	struct buf *line = &t->watch.line;
-	struct json_writer j = { .out = line };
-
-	buf_clear(line);
-	json_begin_object(&j);
-	json_field_cstr(&j, "op", "progress");
-	json_field_u64(&j, "index", t->watch.index);
-	json_field_cstr(&j, "node", t->server->o.node_id);
-	json_field_cstr(&j, "leader", svc_node_status(t->svc, NULL)->leader);
-	json_field_i64(&j, "contact_ms", node_contact_age_ms(t->server->node));
-	w->line_open = false;
-	put_line(w, text_of(line), t->watch.index, false);
-	w->line_open = false;
-}
-
 /* ---- ends ---- */
 
 /* While lists are walked nobody leaves them: see bury. */
@@ -260,7 +38,7 @@ static void doom(struct http_watch *w, enum http_watch_end why)
 		return;
 	w->is_doomed = true;
 	w->doom = why;
-	link_last(&room_of(w)->dirty, w, LINK_DIRTY);
+	watch_link(&watch_room(w)->dirty, w, LINK_DIRTY);
 }
 
 static void leave(struct http_watch *w, enum http_watch_end why)
@@ -269,7 +47,7 @@ static void leave(struct http_watch *w, enum http_watch_end why)
 
 	if (w->state == ENDED)
 		return;
-	part(w);
+	watch_part(w);
 	if (w->state == STATE)
 		t->watch.states--;
 	w->state = ENDED;
@@ -299,9 +77,9 @@ void http_watch_end(struct http_watch *w, enum http_watch_end why)
 	json_field_cstr(&j, "op", "error");
 	json_field_cstr(&j, "code", http_watch_end_words[why]);
 	json_field_cstr(&j, "error", end_texts[why]);
-	json_field_u64(&j, "index", given_index(w));
+	json_field_u64(&j, "index", watch_given_index(w));
 	w->line_open = false;
-	put_line(w, text_of(line), given_index(w), false);
+	watch_put_line(w, watch_text(line), watch_given_index(w), false);
 	before = c->out.len;
 	if (w->is_chunked)
 		buf_puts(&c->out, "0\r\n\r\n");
@@ -330,7 +108,7 @@ void http_watch_room_fini(struct http_watch_room *r)
 static void offer(struct http_watch *w, struct str line, raft_index index)
 {
 	if (w->state == LIVE) {
-		put_line(w, line, index, false);
+		watch_put_line(w, line, index, false);
 		return;
 	}
 	w->owed += line.len + LINE_OVERHEAD;
@@ -349,7 +127,7 @@ static void offer_list(struct http_watch_room *r, struct http_watch *first, size
 			continue;
 		w->offered = r->change;
 		if (!line.p)
-			line = change_line(&r->line, c);
+			line = watch_change_line(&r->line, c);
 		offer(w, line, c->index);
 	}
 }
@@ -361,7 +139,7 @@ static void offer_change(struct http_watch_room *r, const struct fsm_change *c)
 	r->change++;
 	offer_list(r, r->domains[c->domain].first, LINK_DOMAIN + c->domain, c);
 	for (size_t at = 0; at < c->members.len; at += strlen(c->members.p + at) + 1)
-		offer_list(r, member_list(r, str_of(c->members.p + at))->first, LINK_MEMBER, c);
+		offer_list(r, watch_member_list(r, str_of(c->members.p + at))->first, LINK_MEMBER, c);
 }
 
 static void doom_list(struct http_watch_list *l, size_t which, enum http_watch_end why)
@@ -411,38 +189,38 @@ static bool push(struct http_thread *t)
 
 static void become_live(struct http_watch *w)
 {
-	struct http_watch_room *r = room_of(w);
+	struct http_watch_room *r = watch_room(w);
 
 	fsm_changes_leave(&w->pos);
-	unlink_from(&r->reading, w, LINK_READING);
+	watch_unlink(&r->reading, w, LINK_READING);
 	w->state = LIVE;
 	w->owed = 0;
 	w->line_open = false;
-	join(w);
-	put_progress(w);
+	watch_join(w);
+	watch_put_progress(w);
 	w->progress_ms = clock_mono_ms() + HTTP_WATCH_PROGRESS_MS;
-	link_last(&r->progress, w, LINK_PROGRESS);
+	watch_link(&r->progress, w, LINK_PROGRESS);
 }
 
 static void become_behind(struct http_watch *w)
 {
-	struct http_watch_room *r = room_of(w);
+	struct http_watch_room *r = watch_room(w);
 
 	if (w->state == LIVE) {
 		w->at = r->index;
 		fsm_changes_copy(&r->pos, &w->pos);
-		unlink_from(&r->progress, w, LINK_PROGRESS);
+		watch_unlink(&r->progress, w, LINK_PROGRESS);
 	}
 	w->state = BEHIND;
 	w->owed = 0;
-	join(w);
-	link_last(&r->reading, w, LINK_READING);
+	watch_join(w);
+	watch_link(&r->reading, w, LINK_READING);
 }
 
 /* The list is read no further here than it was given to those that are live: there the stream is one of them. */
 static void read_on(struct http_watch *w)
 {
-	struct http_watch_room *r = room_of(w);
+	struct http_watch_room *r = watch_room(w);
 	struct fsm *f = node_fsm(w->conn->thread->server->node);
 	struct fsm_change_pos before = { 0 };
 	const size_t from = w->conn->out.len;
@@ -457,10 +235,10 @@ static void read_on(struct http_watch *w)
 			break;
 		looked += 64;
 		if (c.record.len && svc_watch_passes(&w->filter, c.domain, c.key, c.members)) {
-			const struct str line = change_line(&r->line, &c);
+			const struct str line = watch_change_line(&r->line, &c);
 			const uint64_t cost = line.len + LINE_OVERHEAD;
 
-			put_line(w, line, c.index, false);
+			watch_put_line(w, line, c.index, false);
 			w->owed = w->owed > cost ? w->owed - cost : 0;
 		}
 		if (!c.more)
@@ -486,12 +264,12 @@ static void on_state_line(void *arg, enum fsm_domain domain, struct str key, str
 	const raft_index index = svc_state_index(w->given);
 
 	w->line_open = false; /* they all have their `more`: the synced line is the last of the index */
-	put_line(w, make_line(&room_of(w)->line, "put", index, domain, key, record), index, true);
+	watch_put_line(w, watch_make_line(&watch_room(w)->line, "put", index, domain, key, record), index, true);
 }
 
 static void give_state(struct http_watch *w)
 {
-	struct http_watch_room *r = room_of(w);
+	struct http_watch_room *r = watch_room(w);
 	const int rc = svc_state_next(w->given, FILL_BYTES, on_state_line, w);
 
 	r->fresh = true;
@@ -504,7 +282,7 @@ static void give_state(struct http_watch *w)
 		return;
 	}
 	w->at = svc_state_index(w->given);
-	put_synced(w, w->at);
+	watch_put_synced(w, w->at);
 	svc_state_free(w->given);
 	w->given = NULL;
 	r->states--;
@@ -520,8 +298,8 @@ static void begin_state(struct http_watch *w)
 		doom(w, HTTP_WATCH_END_NOT_READY);
 		return;
 	}
-	unlink_from(&t->watch.queued, w, LINK_READING);
-	link_last(&t->watch.reading, w, LINK_READING);
+	watch_unlink(&t->watch.queued, w, LINK_READING);
+	watch_link(&t->watch.reading, w, LINK_READING);
 	w->state = STATE;
 	t->watch.states++;
 	give_state(w);
@@ -614,14 +392,14 @@ void http_watch_begin(struct http_conn *c)
 		;
 	t->watch.fresh = true;
 	if (rq->initial) {
-		link_last(&t->watch.queued, w, LINK_READING);
+		watch_link(&t->watch.queued, w, LINK_READING);
 	} else if (!rq->has_since) {
 		become_live(w);
 	} else if (fsm_changes_seek(node_fsm(t->server->node), rq->since, &w->pos) == 0) {
 		w->at = rq->since;
 		become_behind(w);
 	} else {
-		link_last(&t->watch.queued, w, LINK_READING);
+		watch_link(&t->watch.queued, w, LINK_READING);
 		doom(w, HTTP_WATCH_END_COMPACTED);
 	}
 }
@@ -659,7 +437,7 @@ static void flush_dirty(struct http_watch_room *r)
 	struct http_watch *w;
 
 	while ((w = r->dirty.first) != NULL) {
-		unlink_from(&r->dirty, w, LINK_DIRTY);
+		watch_unlink(&r->dirty, w, LINK_DIRTY);
 		if (w->is_doomed) {
 			http_watch_end(w, w->doom);
 			continue;
@@ -678,10 +456,10 @@ static void say_progress(struct http_watch_room *r, uint64_t now_ms)
 	struct http_watch *w;
 
 	while ((w = r->progress.first) != NULL && now_ms >= w->progress_ms) {
-		unlink_from(&r->progress, w, LINK_PROGRESS);
-		put_progress(w);
+		watch_unlink(&r->progress, w, LINK_PROGRESS);
+		watch_put_progress(w);
 		w->progress_ms = now_ms + HTTP_WATCH_PROGRESS_MS;
-		link_last(&r->progress, w, LINK_PROGRESS);
+		watch_link(&r->progress, w, LINK_PROGRESS);
 	}
 }
 

@@ -1,7 +1,7 @@
 -- The REPL at a terminal: tmux is the terminal, its screen is what a person sees.
 
 local harness = require "cluster.harness"
-local proc = harness.proc
+local proc, http_null = harness.proc, harness.http.null
 
 local VEENA = os.getenv("VEENA") or "build/veena"
 
@@ -150,6 +150,39 @@ describe("the REPL", function()
 		assert.are.equal("created a with 3 partitions\n",
 			shell(("%s --url %s -e 'topics.create(\"a\", { partitions = 3 })'"):format(VEENA, url)))
 		assert.are.equal("a\n", shell(("%s --url %s -e 'topics()[1].name'"):format(VEENA, url)))
-		assert.is_truthy(shell(("(%s --url %s -e 'topics.create()' 2>&1; echo $?)"):format(VEENA, url)):find("is missing.*\n2\n$"))
+		local text = shell(("(%s --url %s -e 'topics.create()' 2>&1; echo $?)"):format(VEENA, url))
+		assert.is_truthy(text:find("is missing.*\n2\n$"))
+	end)
+
+	harness.case("is at one with the command: dump, load, settings, completion", {}, function(c)
+		local leader, path = c:leader(), c.dir .. "/dump"
+		local function veena(rest)
+			return shell(("%s --url http://127.0.0.1:%d %s"):format(VEENA, leader.http_port, rest))
+		end
+		leader:post("/v1/topics", { name = "orders", partitions = 3, labels = { a = "b" }, schema = { type = "object" } },
+			201)
+		leader:post("/v1/topics", { name = "late", partitions = 3, parent = "orders", fanout_delay_ms = 5 }, 201)
+		leader:patch("/v1/settings", { max_moves = 3 }, 200)
+		local before = veena("dump")
+		local file = assert(io.open(path, "w"))
+		file:write(before)
+		file:close()
+		assert.are.equal("nothing to do\n", veena("load " .. path))
+		leader:patch("/v1/topics/orders", { retention_ms = 7200000, labels = { a = http_null, c = "d" } }, 200)
+		assert.are.equal("4\n", veena("-e 'settings.set(\"max_moves=4\")' | grep max_moves | tr -dc '0-9\\n'"))
+		local would = veena("load --dry-run " .. path)
+		assert.is_truthy(would:find("would alter topic orders", 1, true))
+		assert.is_truthy(would:find("would set max_moves to 3", 1, true))
+		assert.are_not.equal(before, veena("dump"))
+		veena("load " .. path)
+		assert.are.equal(before, veena("dump"))
+		-- a follower answers with the leader's flags, for what is not patched
+		assert.are.equal(leader:get("/v1/settings", 200).body, c:follower():get("/v1/settings", 200).body)
+		leader:patch("/v1/settings", { max_moves = http_null }, 200)
+		assert.are.equal(8, c:follower():get("/v1/settings", 200).json.max_moves)
+		assert.are.equal("max_moves", leader:patch("/v1/settings", { max_moves = -1 }, 400).json.field)
+		local words = shell(([[%s completion bash > %s && bash -c '. %s; COMP_WORDS=(veena topics cr); COMP_CWORD=2; _veena;
+			echo "${COMPREPLY[@]}"']]):format(VEENA, path, path))
+		assert.are.equal("create\n", words)
 	end)
 end)

@@ -94,6 +94,8 @@ BUILD_DEBS := curl gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libev-dev liblm
 	libhttp-parser-dev libssl-dev libcrypt-dev libcurl4-openssl-dev libedit-dev libxxhash-dev
 TEST_DEBS := libcmocka-dev tmux lua-busted lua-check lua-socket lua-dkjson clang-format clang-tidy cppcheck
 FUZZ_DEBS := clang
+# Half a gigabyte of Go, for `make interop` alone.
+INTEROP_DEBS := golang-go golang-github-coreos-bbolt-dev etcd-server curl
 
 # Does nothing when all is there. Only root may install, so others go through sudo.
 install_debs = @missing=; for p in $1; do \
@@ -293,6 +295,28 @@ fuzz: deps-fuzz ## fuzzes each decoder for T seconds (T=30), starting from the c
 			-artifact_prefix=$(B)/fuzz/$$f- $(B)/fuzz/corpus/$$f tests/fuzz/corpus/$$f \
 			>$(B)/fuzz/$$f.log 2>&1 || { tail -n 60 $(B)/fuzz/$$f.log; exit 1; }; \
 		grep -a number_of_executed_units $(B)/fuzz/$$f.log; done
+
+# ---- interop: the real bbolt, in Go ----
+
+$(B)/interop/bolt: tests/interop/bolt.go
+	@mkdir -p $(@D)
+	$(Q)GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$(abspath $(B))/interop/cache go build -o $@ $<
+$(B)/interop/mirror: $(B)/release/tests/interop/mirror.o $(call archives_of,release,bbolt)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $< $(call group,$(filter %.a,$^)) $(call libs_of,bbolt)
+
+TREES ?= 100
+TOPICS ?= 100000
+PARTS ?= 10
+.PHONY: interop deps-interop
+deps-interop:
+	$(call install_debs,$(BUILD_DEBS) $(INTEROP_DEBS))
+interop: deps-interop ## bbolt files to and from Debian's bbolt and etcd (TREES=100 TOPICS=100000 PARTS=10)
+	@$(MAKE) --no-print-directory $(B)/interop/bolt $(B)/interop/mirror $(B)/veena
+	@mkdir -p $(B)/interop/files
+	@DIR=$(B)/interop/files BOLT=$(B)/interop/bolt MIRROR=$(B)/interop/mirror VEENA=$(B)/veena \
+		$(LUA) tests/interop/interop.lua
+export TREES TOPICS PARTS
 
 # ---- simulator: the daemon's objects with its own clock, network and disk ----
 

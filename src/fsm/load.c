@@ -10,8 +10,9 @@
 #include "model/json.h"
 #include "model/rules.h"
 
-#define BATCH_BYTES (2u << 20)
-#define COUNTED_MAX 4096 /* members whose counts are held before they are written */
+#define BATCH_BYTES (256u << 10)
+#define SCHEMA_BYTES 4096 /* what a schema counts beside its own: its topic's page, which lies anywhere */
+#define COUNTED_MAX 4096  /* members whose counts are held before they are written */
 
 struct counted {
 	char id[MEMBER_ID_MAX + 1];
@@ -462,7 +463,8 @@ int fsm_load_put(struct fsm_load *l, enum store_db db, struct str key, struct st
 	l->db = db;
 	if (rc == 0)
 		rc = load_record(l, db, key, value, out, e);
-	return rc || !l->store ? rc : commit_if_full(l, key.len + value.len, e);
+	const size_t bytes = key.len + value.len + (db == STORE_SCHEMAS ? SCHEMA_BYTES : 0);
+	return rc || !l->store ? rc : commit_if_full(l, bytes, e);
 }
 
 /* Everything changed at once, as far as anybody who asks for changes is concerned. */

@@ -6,7 +6,7 @@
  * order of their keys. All of them count as changed at one index.
  *
  * Members become brokers, and dead until they register: no node of the old cluster is a server of the new one.
- * Memory: a batch of about 2 MiB of records; the store's pages are let go after each.   Thread: any, one at a time.
+ * Memory: a batch of a few thousand records; the store's pages are let go after each.   Thread: any, one at a time.
  */
 #ifndef FSM_LOAD_H
 #define FSM_LOAD_H

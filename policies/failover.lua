@@ -1,17 +1,17 @@
 -- Who leads a replicated partition next, when its leader is dead.
 --
--- A leader gets failover_after_s to come back. Then the in-sync copy on the living member that leads least takes over
+-- A leader gets failover_after_s to come back; one that drains hands over at once. Then the in-sync copy on the living member that leads least takes over
 -- (ties: the lower id), one that is draining only when there is no other. Without a living copy in sync the partition
 -- waits, unless its topic is `unclean`: then a copy that may lack the newest records is better than none.
 
 local failover = {}
 
--- The best living copy among those that `fits` takes, or nil.
+-- The best copy on a member that lives and was heard, among those that `fits` takes, or nil.
 local function best(cluster, assignment, fits)
   local chosen
   for _, replica in ipairs(assignment.replicas or {}) do
     local m = replica.id ~= assignment.owner_id and fits(replica) and cluster:member(replica.id)
-    if m and m.status == "alive" then
+    if m and m.status == "alive" and m.silent_s < cluster:setting("failover_after_s") then
       local candidate = { id = m.id, draining = m.draining and 1 or 0, leads = cluster:counts(m.id).leads }
       if not chosen or candidate.draining < chosen.draining or (candidate.draining == chosen.draining and
         (candidate.leads < chosen.leads or (candidate.leads == chosen.leads and candidate.id < chosen.id))) then
@@ -25,11 +25,11 @@ end
 -- Returns the id of the next leader, or nil to wait; and the reason.
 function failover.elect(cluster, assignment)
   local leader = cluster:member(assignment.owner_id)
-  if leader and leader.status == "alive" then
-    return nil, leader.id .. " is alive"
-  end
   local wait = cluster:setting("failover_after_s")
-  if leader and leader.silent_s < wait then
+  if leader and leader.silent_s < wait and not leader.draining then
+    if leader.status == "alive" then
+      return nil, leader.id .. " is alive"
+    end
     return nil, string.format("%s may come back within %d s", leader.id, wait)
   end
   local next_leader = best(cluster, assignment, function(r) return r.in_sync end)

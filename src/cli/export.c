@@ -262,6 +262,7 @@ static int count_losses_of(struct export *x, enum store_db db, struct err *e)
 	case STORE_X_MOVE:
 	case STORE_X_UNPLACED:
 	case STORE_X_ORPHAN:
+	case STORE_X_LEADERLESS:
 	case STORE_X_BY_REMOTE: return 0; /* derived */
 	case STORE_DB_COUNT: break;
 	}

@@ -113,7 +113,7 @@ struct passes {
 	uint64_t settle_until_ms;    /* 0: no arrival is waiting for its pass */
 	uint32_t outstanding;        /* proposals and changes of the configuration */
 	uint32_t generation;         /* of the pass whose completions count */
-	bool prune_wanted, sweep_wanted, plan_wanted, drain_wanted;
+	bool prune_wanted, sweep_wanted, plan_wanted, drain_wanted, failover_wanted;
 	struct buf resume; /* topic after which the sweep goes on; empty: from the start */
 
 	struct heard *heard; /* by id */
@@ -153,6 +153,10 @@ void liveness_turn(struct passes *p, uint64_t now_ms);
 /* Shows the lane's view how long each member has been silent. */
 void watch_show(struct passes *p, uint64_t now_ms);
 void watch_forget(struct passes *p);
+
+/* ---- failover.c: new leaders for those that are gone ---- */
+
+void failover_turn(struct passes *p);
 
 /* ---- drain.c: who may go ---- */
 

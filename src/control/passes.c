@@ -154,7 +154,7 @@ static void watch_members(struct passes *p, uint64_t now_ms)
 			p->settle_until_ms = now_ms + SETTLE_MS;
 		else
 			p->plan_wanted = true;
-		p->drain_wanted = true;
+		p->drain_wanted = p->failover_wanted = true;
 		p->members_seen = m->version;
 	}
 	if (p->settle_until_ms && (now_ms >= p->settle_until_ms || lane_voters_alive(&p->lane))) {
@@ -199,7 +199,7 @@ static void take_office(struct passes *p, raft_term term, uint64_t now_ms)
 	buf_clear(&p->receivers);
 	p->settle_until_ms = 0;
 	p->next_tick_ms = p->next_look_ms = p->next_prune_ms = p->next_sweep_ms = now_ms;
-	p->prune_wanted = p->sweep_wanted = p->plan_wanted = p->drain_wanted = false;
+	p->prune_wanted = p->sweep_wanted = p->plan_wanted = p->drain_wanted = p->failover_wanted = false;
 	memset(p->blocked_said, 0, sizeof(p->blocked_said));
 	atomic_store(&p->lane.control->moves_source_dead, 0);
 	atomic_store(&p->lane.control->moves_target_dead, 0);
@@ -218,7 +218,10 @@ static void run_passes(struct passes *p, uint64_t now_ms)
 		p->next_look_ms = now_ms + LOOK_MS;
 		liveness_turn(p, now_ms);
 		moves_look(p);
+		p->failover_wanted = true;
 	}
+	if (p->failover_wanted && p->outstanding == 0)
+		failover_turn(p);
 	if (p->plan_wanted && p->outstanding == 0)
 		rebalance_turn(p);
 	if (p->drain_wanted && p->outstanding == 0)

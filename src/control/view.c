@@ -343,6 +343,15 @@ static LUA_JUMPS struct str topic_id_of(lua_State *L, const struct cluster_view 
 	return record.id.p ? record.id : STR_LIT("");
 }
 
+void cluster_view_push_assignment(lua_State *L, const struct cluster_view *v, struct str topic, uint32_t p)
+{
+	struct fsm_topic t;
+	if (find_topic(L, v, topic, &t) && p < t.partition_count)
+		push_assignment(L, v, &t, topic_id_of(L, v, &t), p);
+	else
+		lua_pushnil(L);
+}
+
 static LUA_JUMPS int view_assignments(lua_State *L)
 {
 	const struct cluster_view *v = cluster_view_check(L);

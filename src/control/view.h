@@ -87,7 +87,9 @@ LUA_JUMPS void cluster_view_push(lua_State *L, struct cluster_view *v);
 
 LUA_JUMPS void cluster_view_push_metatable(lua_State *L);        /* its __index has a table of methods as upvalue 1 */
 LUA_JUMPS struct cluster_view *cluster_view_check(lua_State *L); /* argument 1 of a method; its scratch is reset */
-LUA_JUMPS void cluster_view_push_member(lua_State *L, const struct cluster_view *v, struct str id);  /* or nil */
+LUA_JUMPS void cluster_view_push_member(lua_State *L, const struct cluster_view *v, struct str id); /* or nil */
+/* As cluster:assignment gives it; nil when there is none. */
+LUA_JUMPS void cluster_view_push_assignment(lua_State *L, const struct cluster_view *v, struct str topic, uint32_t p);
 LUA_JUMPS void cluster_view_push_topic(lua_State *L, const struct cluster_view *v, struct str name); /* or nil */
 /* view_allowed.c: what `allowed` of the placement policy says of a member that is to get a partition; true without one.
  * cluster:allowed(topic, partition, member) */

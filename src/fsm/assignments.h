@@ -51,6 +51,8 @@ MUST_CHECK int fsm_held_open(struct fsm_place_iter *it, struct store_txn *txn, s
 MUST_CHECK int fsm_moves_open(struct fsm_place_iter *it, struct store_txn *txn, const struct fsm_place *after);
 /* Rows of topics that are gone or of partitions past the topic's count: what type 30 prunes. */
 MUST_CHECK int fsm_orphans_open(struct fsm_place_iter *it, struct store_txn *txn, const struct fsm_place *after);
+/* Partitions that have copies and no leader. */
+MUST_CHECK int fsm_leaderless_open(struct fsm_place_iter *it, struct store_txn *txn);
 MUST_CHECK int fsm_place_next(struct fsm_place_iter *it, struct fsm_place *out); /* ERR_NOTFOUND: the end */
 void fsm_place_close(struct fsm_place_iter *it); /* accepts a zeroed one; before the transaction ends */
 

@@ -183,7 +183,10 @@ static int check_replicas(struct check *c, struct str key, struct str value)
 			if (str_eq(row.set.items[i].id, row.set.items[k].id))
 				return wrong(c, STORE_X_REPLICAS, key, "two copies on one member");
 	c->expected[STORE_X_REPLICAS]++;
-	return row.owner.len ? 0 : expect_copies(c, &row);
+	if (row.owner.len)
+		return 0;
+	rc = expect(c, STORE_X_LEADERLESS, key, NULL);
+	return rc ? rc : expect_copies(c, &row);
 }
 
 static int check_assignment(struct check *c, struct str key, struct str value)
@@ -340,9 +343,10 @@ static int check_schema(struct check *c, struct str key, struct str value)
 /* Each derived row was asked for by a record, and no row more. */
 static int check_row_counts(struct check *c)
 {
-	static const enum store_db derived[] = { STORE_X_TOPIC,    STORE_X_FOLD,     STORE_X_BY_MEMBER, STORE_X_BY_USER,
-		                                 STORE_X_MOVE,     STORE_X_UNPLACED, STORE_X_ORPHAN,    STORE_X_LABELS,
-		                                 STORE_X_REPLICAS, STORE_X_BY_REMOTE };
+	static const enum store_db derived[] = { STORE_X_TOPIC,     STORE_X_FOLD,      STORE_X_BY_MEMBER,
+		                                 STORE_X_BY_USER,   STORE_X_MOVE,      STORE_X_UNPLACED,
+		                                 STORE_X_ORPHAN,    STORE_X_LABELS,    STORE_X_REPLICAS,
+		                                 STORE_X_BY_REMOTE, STORE_X_LEADERLESS };
 	for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++) {
 		uint64_t n;
 		int rc = store_count(c->txn, derived[i], &n);

@@ -187,6 +187,21 @@ static int update_move(struct apply *a, const struct place *before, const struct
 	return now->target.len ? fsm_put(a, STORE_X_MOVE, at, now->target, 0) : fsm_del(a, STORE_X_MOVE, at);
 }
 
+static bool is_leaderless(const struct place *p)
+{
+	return p->owner.len == 0 && p->set.count > 0;
+}
+
+static int update_leaderless(struct apply *a, const struct place *before, const struct place *now)
+{
+	uint8_t key[STORE_KEY_MAX];
+	const struct str at = key_place(key, now->topic, now->partition);
+	if (is_leaderless(before) == is_leaderless(now))
+		return 0;
+	return is_leaderless(now) ? fsm_put(a, STORE_X_LEADERLESS, at, (struct str){ "", 0 }, 0)
+	                          : fsm_del(a, STORE_X_LEADERLESS, at);
+}
+
 /* The slot of a live partition, or the index of orphans for any other row. */
 static int update_slot(struct apply *a, const struct place *now)
 {
@@ -280,6 +295,8 @@ int place_store(struct apply *a, const struct place *before, const struct place 
 		rc = update_members(a, before, now);
 	if (rc == 0)
 		rc = update_move(a, before, now);
+	if (rc == 0)
+		rc = update_leaderless(a, before, now);
 	if (rc == 0)
 		notes_holders(a, before, now);
 	return rc ? rc : update_slot(a, now);

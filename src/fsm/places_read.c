@@ -103,6 +103,11 @@ int fsm_orphans_open(struct fsm_place_iter *it, struct store_txn *txn, const str
 	return open_walk(it, txn, STORE_X_ORPHAN, (struct str){ "", 0 }, after);
 }
 
+int fsm_leaderless_open(struct fsm_place_iter *it, struct store_txn *txn)
+{
+	return open_walk(it, txn, STORE_X_LEADERLESS, (struct str){ "", 0 }, NULL);
+}
+
 int fsm_place_next(struct fsm_place_iter *it, struct fsm_place *out)
 {
 	struct str key, value;

@@ -47,7 +47,8 @@
 	X(X_SETTINGS, "x_settings")                                                                                    \
 	X(X_IDEM, "x_idem")                                                                                            \
 	X(X_IDEM_AT, "x_idem_at")                                                                                      \
-	X(X_BY_REMOTE, "x_by_remote")
+	X(X_BY_REMOTE, "x_by_remote")                                                                                  \
+	X(X_LEADERLESS, "x_leaderless")
 
 enum store_db {
 #define STORE_DB_ENUM(id, name) STORE_##id,

@@ -85,4 +85,40 @@ describe("a topic with replicas", function()
 		assert.are.equal(old, row(leader, 0).owner_id)
 		c:settle()
 	end)
+
+	-- The leaders of a dead server's partitions are others soon, and it leads nothing when it comes back.
+	harness.case("gets new leaders when a server dies", { nodes = 3, flags = { "--member-heartbeat-ms", "300" } },
+		function(c)
+			c:leader():patch("/v1/settings", { failover_after_s = 2 }, 200)
+			local made = c:leader():post("/v1/topics", { name = "orders", partitions = 12, replicas = 2 }, 201).json
+			local dead = c:follower()
+			local led = dead:get("/v1/assignments?owner=" .. dead.id .. "&prefix=orders", 200).json.assignments
+			assert.are.equal(4, #led)
+			c:settle()
+			dead:kill()
+			local function rows_of(query)
+				return c:leader():get("/v1/assignments?" .. query .. "&prefix=orders", 200).json.assignments
+			end
+			harness.eventually(15000, "nobody waits for the dead one", function()
+				return #rows_of("owner=" .. dead.id) == 0
+			end)
+			for _, was in ipairs(led) do
+				local now = row(c:leader(), was.partition)
+				assert.are.equal(2, now.leader_epoch)
+				assert.are.equal(was.replicas[2].id, now.owner_id)
+				assert.are.equal(now.owner_id .. "* " .. dead.id, ids(now.replicas))
+				assert.are.equal("placed", now.state)
+			end
+			assert.are.equal(8, #rows_of("replica=" .. dead.id))
+			local entries = {}
+			for _, e in ipairs(c:leader():get("/v1/log?topic=orders&limit=1000", 200).json.entries) do
+				if e.actor == "policy:failover" then entries[#entries + 1] = e end
+			end
+			assert.are.equal(1, #entries)
+			dead:start()
+			dead:wait_ready()
+			c:settle()
+			assert.are.equal(0, #rows_of("owner=" .. dead.id))
+			assert.is_string(made.id)
+		end)
 end)

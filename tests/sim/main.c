@@ -260,12 +260,12 @@ static const struct {
 	{ "damage-cut-off", 328 },
 	{ "refusal-leaves-effects", 1 },
 	{ "prevote-counted-as-vote", 1 },
-	{ "read-before-noop", 15 },
+	{ "read-before-noop", 52 },
 	{ "read-without-round", 1 },
 	{ "wiped-voter-counted", 11 },
 	{ "vote-before-durable", 14 },
 	{ "append-under-old-term", 1 },
-	{ "snapshot-wrong-index", 79 },
+	{ "snapshot-wrong-index", 208 },
 	{ "snapshot-renamed-before-sync", 13 },
 };
 

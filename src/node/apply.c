@@ -339,16 +339,48 @@ static void tell_applied(struct node *n, raft_index applied)
 	wake_signal(&n->wake);
 }
 
+/* After a commit that broke the store. It may have come through all the same: then its entries are not applied again,
+ * and what became of each is not known any more. */
+static int mend(struct node *n, struct err *e)
+{
+	struct node_apply_side *a = &n->apply;
+	const int rc = fsm_mend(n->fsm, e);
+	if (rc != 0)
+		return rc == ERR_FULL ? rc : ERR_IO; /* whatever it was: tried again */
+	while (a->first && a->first->items[a->done].entry.index <= fsm_applied_index(n->fsm))
+		finish_one(a, NULL);
+	tell_applied(n, fsm_applied_index(n->fsm));
+	return 0;
+}
+
+/* One try, mended at once if it broke the store, so that reads go on meanwhile. The entries are one transaction: all of
+ * them came through or none, and then the results are those of the failed try. */
+static int try_apply(struct node *n, size_t count, struct err *e)
+{
+	struct node_apply_side *a = &n->apply;
+	struct err again = { 0 };
+	const int rc = fsm_apply(n->fsm, a->entries, count, a->results, e);
+	if (rc == 0 || !store_is_broken(fsm_store(n->fsm)))
+		return rc;
+	if (fsm_mend(n->fsm, &again) != 0) {
+		log_warn("apply.not_mended", "error=\"%s\"", again.msg);
+		return rc;
+	}
+	return fsm_applied_index(n->fsm) >= a->entries[count - 1].index ? 0 : rc;
+}
+
 static void apply_some(struct node *n, uint64_t now)
 {
 	struct node_apply_side *a = &n->apply;
-	const size_t count = gather(a);
 	struct err e = { 0 };
-	int rc = fsm_mend(n->fsm, &e); /* after a commit that failed half-way */
-	if (rc == 0)
-		rc = fsm_apply(n->fsm, a->entries, count, a->results, &e);
-	else if (rc != ERR_FULL)
-		rc = ERR_IO; /* whatever it was: tried again */
+	int rc = store_is_broken(fsm_store(n->fsm)) ? mend(n, &e) : 0;
+	if (rc != 0) {
+		e.code = rc;
+		apply_failed(n, &e, now);
+		return;
+	}
+	const size_t count = gather(a);
+	rc = count > 0 ? try_apply(n, count, &e) : 0;
 	const raft_index applied = fsm_applied_index(n->fsm);
 	a->last_commit_ms = now;
 	size_t finished = 0;

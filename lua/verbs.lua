@@ -421,6 +421,7 @@ verb{
 
 fanout.add(verb, { answer_with = answer_with })
 require "veena.verbs_members"(verb, { answer_with = answer_with, confirm = confirm })
+require "veena.verbs_remotes"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_users"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_cluster"(verb, { answer_with = answer_with, confirm = confirm })
 require "veena.verbs_offline"(verb)

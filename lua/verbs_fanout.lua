@@ -84,9 +84,14 @@ end
 local function attach(c, call, answer_with)
   local parent, child = call.args[1], call.args[2]
   local body, answer = c:call("POST", topic_path(parent, "children"),
-    { child = child, delay_ms = call.options["delay-ms"] })
+    { child = child, delay_ms = call.options["delay-ms"], remote = call.options.remote,
+      remote_topic = call.options["remote-topic"], from = call.options.from, lanes = call.options.lanes,
+      dry_run = call.options["dry-run"] })
   answer_with(call, body, answer, function()
-    print(("attached %s to %s"):format(child, parent))
+    print((body.dry_run and "would attach %s to %s" or "attached %s to %s"):format(child, parent))
+    for _, warning in ipairs(body.warnings or {}) do
+      print("warning: " .. warning)
+    end
   end)
 end
 
@@ -151,7 +156,12 @@ function fanout.add(verb, shared)
   add("children list", { "PARENT" }, "topics that get what a topic gets", "veena children list orders", list_children)
   add("children attach", { "PARENT", "CHILD" }, "lets a topic get what another gets",
     "veena children attach orders audit --delay-ms 60000", attach,
-    { { name = "delay-ms", kind = "integer", help = "how much later it gets each record" } })
+    { { name = "delay-ms", kind = "integer", help = "how much later it gets each record" },
+      { name = "remote", kind = "text", help = "the child is on this remote; CHILD is its name here" },
+      { name = "remote-topic", kind = "text", help = "its topic there; the parent's name if left out" },
+      { name = "from", kind = "text", help = "where it begins: attach, unconsumed or earliest" },
+      { name = "lanes", kind = "integer", help = "streams per partition, 1 to 8" },
+      { name = "dry-run", kind = "flag", help = "asks only whether it would be taken" } })
   add("children detach", { "PARENT", "CHILD" }, "parts a child from its parent; its data stays",
     "veena children detach orders audit", detach)
   add("schemas list", { "TOPIC" }, "all versions of a topic's schema", "veena schemas list orders", list_schemas)

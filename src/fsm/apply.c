@@ -21,21 +21,16 @@
 #include "base/mem.h"
 #include "fsm/fsm_internal.h"
 
-static const struct {
-	int number;
-	const char *word;
-} refusals[] = {
-#define REFUSAL_ROW(id, number, word) { number, word },
-	FSM_REFUSAL_MAP(REFUSAL_ROW)
-#undef REFUSAL_ROW
-};
-
 const char *fsm_refusal_word(int refusal)
 {
-	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
-		if (refusals[i].number == refusal)
-			return refusals[i].word;
-	return refusal == FSM_OK ? "" : "?";
+	switch (refusal) { /* so that a number that is used twice does not compile */
+	case FSM_OK: return "";
+#define REFUSAL_WORD(id, number, word)                                                                                 \
+	case number: return word;
+		FSM_REFUSAL_MAP(REFUSAL_WORD)
+#undef REFUSAL_WORD
+	default: return "?";
+	}
 }
 
 /* The sentence of a failure: a command's own, else the store's. */

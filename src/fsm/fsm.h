@@ -87,7 +87,7 @@
 	X(REMOTE_GONE, 77, "remote_gone")                   /* an attach names a remote that is not there */           \
 	X(REMOTE_CHILD_STALE, 78, "remote_child_stale")     /* attached anew since */                                  \
 	X(REMOTE_CHILD_LIMIT, 79, "remote_child_limit")                                                                \
-	X(REMOTE_TARGET_LINKED, 80, "remote_target_linked") /* hint.name = the child that goes there */                \
+	X(REMOTE_TARGET_LINKED, 89, "remote_target_linked") /* hint.name = the child that goes there */                \
 	X(IDEMPOTENT, 90, "idempotent")                     /* an answer is kept under the entry's key: give that one */
 
 enum fsm_refusal {

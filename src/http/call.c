@@ -341,7 +341,7 @@ void http_call_start(struct http_call *c)
 	memset(&c->fwd, 0, sizeof(c->fwd));
 	c->param_count = 0;
 	c->rq.grant = SVC_GRANT_ANY;
-	c->rq.topic = c->rq.user = c->rq.server = c->rq.member_id = (struct str){ NULL, 0 };
+	c->rq.topic = c->rq.user = c->rq.server = c->rq.remote = c->rq.member_id = (struct str){ NULL, 0 };
 	c->rq.partition = -1;
 	c->rq.limit = SVC_LIMIT_DEFAULT;
 	c->rq.min_index = 0;
@@ -349,7 +349,7 @@ void http_call_start(struct http_call *c)
 	c->rq.has_since = c->rq.initial = false;
 	c->rq.domains = 0;
 	c->rq.cluster = (struct str){ NULL, 0 };
-	c->rq.strong = c->rq.has_max_age = c->rq.dry_run = c->rq.detail = false;
+	c->rq.strong = c->rq.has_max_age = c->rq.dry_run = c->rq.force = c->rq.detail = false;
 	c->rq.page_token = c->rq.prefix = c->rq.owner = c->rq.target = c->rq.replica = c->rq.member = c->rq.state =
 	    c->rq.role = c->rq.tag_key = c->rq.tag_value = c->rq.label_key = c->rq.label_value = c->rq.child =
 		c->rq.id = c->rq.child_id = c->rq.attach_epoch = (struct str){ NULL, 0 };

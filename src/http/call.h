@@ -96,6 +96,8 @@ bool http_read_watch(struct http_call *c, struct svc_answer *a);
 bool http_read_server(struct http_call *c, struct svc_answer *a);
 bool http_read_member_list(struct http_call *c, struct svc_answer *a);
 bool http_read_member(struct http_call *c, struct svc_answer *a);
+bool http_read_remotes(struct http_call *c, struct svc_answer *a);
+bool http_read_remote(struct http_call *c, struct svc_answer *a);
 bool http_read_user(struct http_call *c, struct svc_answer *a);
 
 #endif /* HTTP_CALL_H */

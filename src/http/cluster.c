@@ -7,6 +7,18 @@ bool http_read_server(struct http_call *c, struct svc_answer *a)
 	return http_call_arg(c, 0, &c->rq.server, a);
 }
 
+/* `nodes` asks for what members hold of a remote; none of them says so here. */
+bool http_read_remotes(struct http_call *c, struct svc_answer *a)
+{
+	return http_call_flag(c, "nodes", a);
+}
+
+bool http_read_remote(struct http_call *c, struct svc_answer *a)
+{
+	c->rq.force = str_is(http_call_param(c, "force"), "true");
+	return http_call_arg(c, 0, &c->rq.remote, a) && http_call_flag(c, "nodes", a) && http_call_flag(c, "force", a);
+}
+
 bool http_read_log(struct http_call *c, struct svc_answer *a)
 {
 	struct str since = http_call_param(c, "since");

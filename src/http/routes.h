@@ -26,7 +26,7 @@ enum http_verb {
 	HTTP_VERB_END
 };
 
-#define HTTP_ROUTES_MAX 64 /* bound of the statistics' table */
+#define HTTP_ROUTES_MAX 96 /* bound of the statistics' table */
 
 extern const char *const http_verb_names[HTTP_VERB_END];
 

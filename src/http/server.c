@@ -75,6 +75,7 @@ int http_server_new(const struct http_options *o, struct http_server **out, stru
 	    .auth = o->auth,
 	    .pool = o->pool,
 	    .admin_password = o->admin_password,
+	    .secrets = { o->secrets.current, o->secrets.current_len, o->secrets.previous, o->secrets.previous_len },
 	});
 	*out = s;
 	return 0;

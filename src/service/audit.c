@@ -10,6 +10,13 @@ static const char *const names[SVC_OP_END] = {
 	[SVC_TOPIC_DELETE] = "topic.delete",
 	[SVC_CHILD_ATTACH] = "child.attach",
 	[SVC_CHILD_DETACH] = "child.detach",
+	[SVC_CHILD_PAUSE] = "child.pause",
+	[SVC_CHILD_RESUME] = "child.resume",
+	[SVC_CHILD_SKIP] = "child.skip",
+	[SVC_REMOTE_CREATE] = "remote.create",
+	[SVC_REMOTE_ALTER] = "remote.alter",
+	[SVC_REMOTE_DELETE] = "remote.delete",
+	[SVC_REMOTE_REENCRYPT] = "remote.reencrypt",
 	[SVC_SCHEMA_PUT] = "schema.put",
 	[SVC_USER_CREATE] = "user.create",
 	[SVC_USER_DELETE] = "user.delete",
@@ -64,10 +71,14 @@ static struct str target_of(const struct svc_request *rq, const struct svc_task 
 		return w->body.member_register.id;
 	if (rq->user.len > 0)
 		return rq->user;
+	if (rq->remote.len > 0)
+		return rq->remote;
 	if (rq->topic.len > 0)
 		return rq->topic;
 	if (w && w->user.username.len > 0)
 		return w->user.username;
+	if (w && rq->op == SVC_REMOTE_CREATE)
+		return w->body.remote_create.name;
 	return w && rq->op == SVC_TOPIC_CREATE ? w->body.create.name : (struct str){ "", 0 };
 }
 

@@ -84,7 +84,7 @@ static bool attach_parse(struct svc_task *t, struct svc_answer *a)
 		return false;
 	}
 	if (b->remote.len > 0)
-		return svc_write_fail_later(a, "remote");
+		return svc_remote_attach_parse(t, a);
 	if (str_eq(b->child, t->rq.topic)) {
 		svc_fail(a, 400, "bad_field", "child", "child: a topic cannot be its own child");
 		return false;

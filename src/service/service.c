@@ -23,6 +23,7 @@ struct svc_shared *svc_shared_new(const struct svc_shared_options *o)
 		sh->flags[i] = o->flags ? o->flags[i] : fsm_settings[i].value;
 	sh->started_ms = clock_mono_ms();
 	sh->admin_password = o->admin_password;
+	sh->secrets = o->secrets;
 	sh->progress = svc_progress_new();
 	sh->idem = svc_idem_new();
 	bcrypt_queue_init(&sh->bcrypt, o->pool);
@@ -223,6 +224,13 @@ void svc_run(struct svc *s, const struct svc_request *rq, svc_done done, void *a
 	case SVC_USER_PASSWORD:
 	case SVC_CHILD_ATTACH:
 	case SVC_CHILD_DETACH:
+	case SVC_CHILD_PAUSE:
+	case SVC_CHILD_RESUME:
+	case SVC_CHILD_SKIP:
+	case SVC_REMOTE_CREATE:
+	case SVC_REMOTE_ALTER:
+	case SVC_REMOTE_DELETE:
+	case SVC_REMOTE_REENCRYPT:
 	case SVC_SCHEMA_PUT:
 	case SVC_SETTINGS_SET:
 	case SVC_MOVE_SET:

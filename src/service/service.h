@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/wake.h"
 #include "node/node.h"
+#include "service/keyring.h"
 
 struct svc;
 struct svc_shared;
@@ -33,6 +34,9 @@ enum svc_op {
 	SVC_CHILD_LIST,
 	SVC_CHILD_ATTACH,
 	SVC_CHILD_DETACH,
+	SVC_CHILD_PAUSE, /* of a child on another cluster, as the next two */
+	SVC_CHILD_RESUME,
+	SVC_CHILD_SKIP,
 	SVC_SCHEMA_LIST,
 	SVC_SCHEMA_GET,
 	SVC_SCHEMA_PUT,
@@ -72,6 +76,13 @@ enum svc_op {
 	SVC_BARRIER,
 	SVC_HEALTHZ,
 	SVC_READYZ,
+	SVC_REMOTE_LIST,
+	SVC_REMOTE_GET,
+	SVC_REMOTE_CREATE,
+	SVC_REMOTE_ALTER,
+	SVC_REMOTE_DELETE,
+	SVC_REMOTE_TEST,
+	SVC_REMOTE_REENCRYPT,
 	SVC_USER_LIST,
 	SVC_USER_GET,
 	SVC_USER_CREATE,
@@ -123,6 +134,7 @@ struct svc_request {
 	struct str topic;     /* decoded, unchecked; empty: the path has none */
 	struct str child;     /* the same, of a parent's child */
 	struct str server;    /* its id; likewise */
+	struct str remote;    /* likewise, its name */
 	struct str member_id; /* the same, of a member */
 	struct str user;      /* the same, a user's name */
 	int64_t partition;    /* of the path or the query; -1: none given */
@@ -140,6 +152,7 @@ struct svc_request {
 	bool has_max_age;
 	uint64_t max_age_ms; /* a read: 503 when the last contact with the leader is older */
 	bool detail;
+	bool force;   /* delete it though it is in use */
 	bool dry_run; /* a write: judge, change nothing */
 	bool has_since;
 	raft_index since;   /* entries of the log, or changes, behind this one */
@@ -175,13 +188,14 @@ typedef void (*svc_done)(void *arg, struct svc_answer *a);
 
 struct svc_shared_options {
 	struct node *node;
-	const char *data_dir;       /* for the disk's figures; borrowed */
-	const char *build;          /* borrowed */
-	uint32_t max_entry_type;    /* newest entry type this node claims */
-	const int64_t *flags;       /* of enum fsm_setting, as this server was started; NULL: the defaults; borrowed for
-	                             * the call */
-	bool auth;                  /* clients must say who they are */
-	struct pool *pool;          /* auth: bcrypt; borrowed */
+	const char *data_dir;    /* for the disk's figures; borrowed */
+	const char *build;       /* borrowed */
+	uint32_t max_entry_type; /* newest entry type this node claims */
+	const int64_t *flags;    /* of enum fsm_setting, as this server was started; NULL: the defaults; borrowed for
+	                          * the call */
+	bool auth;               /* clients must say who they are */
+	struct pool *pool;       /* auth: bcrypt; borrowed */
+	struct keyring_secrets secrets; /* of the cluster, for sealing; borrowed until freed */
 	const char *admin_password; /* auth: of the root user, should this node make it; NULL: a random one. Borrowed */
 };
 struct svc_shared *svc_shared_new(const struct svc_shared_options *o);

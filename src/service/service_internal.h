@@ -50,6 +50,7 @@ struct svc_shared {
 	struct bcrypt_queue bcrypt;
 	struct auth *auth; /* NULL: auth is off */
 	const char *admin_password;
+	struct keyring_secrets secrets;
 	struct svc_progress *progress; /* moves.c */
 	_Atomic bool caught_up_once;   /* readyz: since start, seen by any thread */
 };
@@ -205,6 +206,9 @@ int svc_status_get(struct svc *s, struct store_txn *txn, const struct svc_reques
 bool svc_holds_log(const struct node_status *st, const struct raft_peer_view *p); /* the leader's log, for this peer */
 int svc_watch_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_settings_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_remote_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_remote_test(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
+int svc_remote_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_user_list(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_user_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);
 int svc_metrics_get(struct svc *s, struct store_txn *txn, const struct svc_request *rq, struct svc_answer *a);

@@ -392,7 +392,8 @@ static bool is_changed(int refusal)
 {
 	return refusal == FSM_TOPIC_CHANGED || refusal == FSM_PARENT_CHANGED || refusal == FSM_CHILD_CHANGED ||
 	       refusal == FSM_SCHEMA_EXISTS || refusal == FSM_SCHEMA_GAP || refusal == FSM_MOVE_CHANGED ||
-	       refusal == FSM_MOVE_IN_FLIGHT || refusal == FSM_NO_MOVE;
+	       refusal == FSM_MOVE_IN_FLIGHT || refusal == FSM_NO_MOVE || refusal == FSM_REMOTE_SALT_RACE ||
+	       refusal == FSM_REMOTE_CHANGED || refusal == FSM_REMOTE_CHILD_STALE;
 }
 
 static void refused_at_apply(struct svc_task *t)
@@ -537,6 +538,13 @@ static const struct svc_write_kind *kind_of(enum svc_op op)
 	case SVC_MEMBER_DECOMMISSION: return &svc_member_decommission_kind;
 	case SVC_MEMBER_RECOMMISSION: return &svc_member_recommission_kind;
 	case SVC_SETTINGS_SET: return &svc_settings_kind;
+	case SVC_CHILD_PAUSE: return &svc_child_pause_kind;
+	case SVC_CHILD_RESUME: return &svc_child_resume_kind;
+	case SVC_CHILD_SKIP: return &svc_child_skip_kind;
+	case SVC_REMOTE_CREATE: return &svc_remote_create_kind;
+	case SVC_REMOTE_ALTER: return &svc_remote_alter_kind;
+	case SVC_REMOTE_DELETE: return &svc_remote_delete_kind;
+	case SVC_REMOTE_REENCRYPT: return &svc_remote_reencrypt_kind;
 	case SVC_USER_CREATE: return &svc_user_create_kind;
 	case SVC_USER_DELETE: return &svc_user_delete_kind;
 	case SVC_USER_GRANTS: return &svc_user_grants_kind;

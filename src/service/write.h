@@ -59,6 +59,9 @@ struct svc_write_kind {
 
 extern const struct svc_write_kind svc_topic_create_kind, svc_topic_alter_kind, svc_topic_delete_kind;
 extern const struct svc_write_kind svc_settings_kind;
+extern const struct svc_write_kind svc_remote_create_kind, svc_remote_alter_kind, svc_remote_delete_kind;
+extern const struct svc_write_kind svc_remote_reencrypt_kind, svc_remote_attach_kind;
+extern const struct svc_write_kind svc_child_pause_kind, svc_child_resume_kind, svc_child_skip_kind;
 extern const struct svc_write_kind svc_user_create_kind, svc_user_delete_kind, svc_user_grants_kind;
 extern const struct svc_write_kind svc_user_password_kind, svc_user_seed_kind;
 extern const struct svc_write_kind svc_move_set_kind, svc_move_progress_kind, svc_move_complete_kind;
@@ -129,6 +132,11 @@ struct svc_write {
 		struct member_patch member_patch;
 		struct member_leave member_leave;
 		struct member_lost member_lost;
+		struct remote_create remote_create;
+		struct remote_patch remote_patch;
+		struct child_pause pause;
+		struct child_resume resume;
+		struct child_skip skip;
 	} body;
 	const struct rights *rights; /* of who asks; for the length of a check */
 
@@ -155,6 +163,10 @@ struct svc_write {
 	bool sets_target, sets_pin; /* what a move changes */
 	bool more_moves;            /* than one entry takes */
 
+	struct svc_remote_write *remote;      /* remotes: remote_write.c's own */
+	struct svc_remote_attach *attach;     /* children on other clusters: remote_children.c's own */
+	struct cmd_remote_child_state *state; /* the same */
+
 	struct user user;                /* users: the record as it is, then as it will be */
 	unsigned delete_type;            /* users: the entry type that deletes */
 	struct member member;            /* members: the record as it is */
@@ -175,6 +187,11 @@ struct svc_write {
 	bool idem_entered; /* it runs under an Idempotency-Key */
 	struct svc_task *idem_next;
 };
+
+/* ---- remote_children.c ---- */
+
+/* The body of an attach names a remote: from here on the write is of another kind. */
+bool svc_remote_attach_parse(struct svc_task *t, struct svc_answer *a);
 
 /* ---- place.c ---- */
 

@@ -339,7 +339,7 @@ verb{
     { name = "unclean", kind = "flag", help = "also to a copy that is not in sync: what it lacks is given up" },
     { name = "dry-run", kind = "flag", help = "what would be done, without doing it" },
   },
-  about = "who leads a partition with copies; with ID, hands it over",
+  about = "who leads a partition; with ID, hands it over",
   example = "veena leader orders/3 b7",
   run = function(c, call)
     local topic, partition = split_partition(call.args[1])

@@ -171,7 +171,7 @@ static void load_file(struct policy_set *ps, enum policy_kind k)
 	struct buf path = { 0 };
 	buf_printf(&path, "%s/%s.lua", ps->dir, policy_kind_name(k));
 	const int fd = open(buf_cstr(&path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
+	struct stat st = { 0 };
 	const char *fault = NULL;
 	if (fd < 0 || fstat(fd, &st) != 0)
 		fault = strerror(errno);

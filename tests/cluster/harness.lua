@@ -121,8 +121,20 @@ function Node:kill()
 	self:wait_exit()
 end
 
+-- Stopped is each of its threads only a moment after the signal: until then it may still answer.
+local function is_stopped(pid)
+	local pipe = assert(io.popen(("cat /proc/%d/task/*/stat"):format(pid)))
+	local text = pipe:read("a")
+	pipe:close()
+	for line in text:gmatch("[^\n]+") do
+		if not line:match("%) T ") then return false end
+	end
+	return true
+end
+
 function Node:pause()
 	self:signal(proc.SIGSTOP)
+	harness.eventually(5000, self.id .. " is stopped", function() return is_stopped(self.pid) end)
 	self.paused = true
 end
 

@@ -11,8 +11,9 @@ static struct str_list ids_of(const char *words, struct str out[8])
 	static unsigned turn;
 	char *copy = text[turn++ % 4];
 	size_t n = 0;
+	char *rest;
 	snprintf(copy, sizeof(text[0]), "%s", words);
-	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
+	for (char *w = strtok_r(copy, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
 		out[n++] = str_of(w);
 	return (struct str_list){ out, n };
 }

@@ -231,9 +231,8 @@ static void test_create_body(void **state)
 	memset(password, 'p', sizeof(password));
 	memset(big, ' ', sizeof(big));
 	memcpy(big, ONE, sizeof(ONE) - 1);
-	many[0] = '\0';
 	for (size_t i = 0; i <= REMOTE_CERTS_MAX; i++)
-		strcat(many, ONE);
+		memcpy(many + i * (sizeof(ONE) - 1), ONE, sizeof(ONE));
 	rows[0].name = STR_LIT("Eu");
 	rows[1].name = STR_LIT("_keys");
 	rows[2].url = STR_LIT("http://eu.example.com");

@@ -18,6 +18,21 @@ local GLOBAL = [[
 exit: 0 done, 1 refused or failed, 2 usage, 3 no node reachable,
       4 outcome unknown]]
 
+local WIDTH = 80
+
+-- `left`, then the words of `text` in what room is left beside it, line under line.
+local function print_beside(left, text)
+  local line, fresh = left, true
+  for word in text:gmatch("%S+") do
+    if not fresh and #line + 1 + #word > WIDTH then
+      print(line)
+      line, fresh = (" "):rep(#left), true
+    end
+    line, fresh = line .. (fresh and "" or " ") .. word, false
+  end
+  print(line)
+end
+
 local function with_args(verb)
   return table.concat({ verb.name, table.unpack(verb.args or {}) }, " ")
 end
@@ -28,7 +43,7 @@ end
 
 local function print_verb(verb)
   print("veena " .. help.usage(verb))
-  print("  " .. verb.about)
+  print_beside("  ", verb.about)
   local width = 0
   for _, option in ipairs(verb.options or {}) do
     width = math.max(width, #option.name + (option.kind == "flag" and 0 or 2))
@@ -38,9 +53,10 @@ local function print_verb(verb)
   end
   for _, option in ipairs(verb.options or {}) do
     local name = option.name .. (option.kind == "flag" and "" or option.kind == "integer" and " N" or " V")
-    print(("  --%s%s  %s"):format(name, (" "):rep(width - #name), option.help))
+    print_beside(("  --%s%s  "):format(name, (" "):rep(width - #name)), option.help)
   end
-  print("\nexample: " .. verb.example)
+  print()
+  print_beside("example: ", verb.example)
 end
 
 local function print_all()
@@ -51,7 +67,7 @@ local function print_all()
   end
   for _, verb in ipairs(verbs.all()) do
     local usage = with_args(verb)
-    print(("  %s%s  %s"):format(usage, (" "):rep(width - #usage), verb.about))
+    print_beside(("  %s%s  "):format(usage, (" "):rep(width - #usage)), verb.about)
   end
   local gap = (" "):rep(math.max(width - #"help [COMMAND]", 0))
   print("  help [COMMAND]" .. gap .. "  this, one command, or `help codes`: error codes\n")

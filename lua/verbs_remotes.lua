@@ -186,7 +186,10 @@ return function(verb, shared)
       end
       return { partition = o.partition, offset = o.offset }
     end),
-    { { name = "partition", kind = "integer", help = "of the parent" }, { name = "offset", kind = "integer", help = "of the record" } })
+    {
+      { name = "partition", kind = "integer", help = "of the parent" },
+      { name = "offset", kind = "integer", help = "of the record" },
+    })
   add("remotes list", {}, "clusters that children may be on", "veena remotes list", list)
   add("remotes get", { "NAME" }, "one of them", "veena remotes get eu", get)
   add("remotes create", { "NAME" }, "lets children be on another cluster",

@@ -245,15 +245,18 @@ static int count_losses_of(struct export *x, enum store_db db, struct err *e)
 	case STORE_X_MEMBER: return walk(x, db, lose_member, NULL, e);
 	case STORE_X_REPLICAS: return walk(x, db, lose_replica, NULL, e);
 	case STORE_X_SETTINGS: return walk(x, db, lose_setting, NULL, e);
-	case STORE_X_IDEM:
-	case STORE_X_IDEM_AT: return 0; /* answers kept for a repeated request: gone in a day anyway */
+	/* Narad's. */
 	case STORE_TOPICS:
 	case STORE_SCHEMAS:
 	case STORE_ASSIGNMENTS:
 	case STORE_MEMBERS:
 	case STORE_REMOVED_MEMBERS:
 	case STORE_REMOTES:
-	case STORE_FSM_META: return 0; /* Narad's */
+	case STORE_FSM_META:
+	/* Answers kept for a repeated request: gone in minutes anyway. */
+	case STORE_X_IDEM:
+	case STORE_X_IDEM_AT:
+	/* Derived. */
 	case STORE_X_META:
 	case STORE_X_TOPIC:
 	case STORE_X_FOLD:
@@ -263,7 +266,7 @@ static int count_losses_of(struct export *x, enum store_db db, struct err *e)
 	case STORE_X_UNPLACED:
 	case STORE_X_ORPHAN:
 	case STORE_X_LEADERLESS:
-	case STORE_X_BY_REMOTE: return 0; /* derived */
+	case STORE_X_BY_REMOTE: return 0;
 	case STORE_DB_COUNT: break;
 	}
 	return err_set(e, ERR_VERSION, "database %d is none that an export knows", (int)db);

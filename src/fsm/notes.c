@@ -108,11 +108,12 @@ static int note_slot(struct apply *a, struct str topic, struct str id, uint32_t 
 	const int len = snprintf(key, sizeof(key), STR_FMT "/%u", STR_ARG(topic), p);
 	int rc = 0;
 	assert(len > 0 && (size_t)len < sizeof(key));
-	add_slot_members(&members, before ? before : &none);
+	const struct slot *was = before ? before : &none;
+	add_slot_members(&members, was);
 	add_slot_members(&members, now ? now : &none);
 	if (!now) {
-		const struct fsm_owner last = { before->owner,   before->target,     before->version,
-			                        before->move_id, before->leaderless, before->pinned };
+		const struct fsm_owner last = { was->owner,   was->target,     was->version,
+			                        was->move_id, was->leaderless, was->pinned };
 		rc = put_partition(a->txn, a->arena, topic, id, p, &last, &record);
 	}
 	if (rc == 0)

@@ -107,7 +107,12 @@ static struct str error_text(struct str body, struct arena *arena)
 	struct json_reader r;
 
 	json_reader_init(&r, body, 0);
-	if (json_next(&r) == JSON_OBJECT && json_next(&r) == JSON_KEY && json_next(&r) == JSON_STRING)
+
+	const enum json_event object = json_next(&r);
+	const enum json_event key = json_next(&r);
+	const enum json_event text = json_next(&r);
+
+	if (object == JSON_OBJECT && key == JSON_KEY && text == JSON_STRING)
 		return json_token_str(&r, arena);
 	return (struct str){ "", 0 };
 }

@@ -508,8 +508,14 @@ static bool reencrypt_parse(struct svc_task *t, struct svc_answer *a)
 	w->changes = arena_alloc(&t->arena, REMOTES_MAX * sizeof(*w->changes));
 	rand_secure(w->salt, sizeof(w->salt));
 	json_reader_init(&r, t->rq.body, 0);
-	if (t->rq.body.len == 0 ||
-	    (json_next(&r) == JSON_OBJECT && json_next(&r) == JSON_OBJECT_END && json_next(&r) == JSON_END))
+	if (t->rq.body.len == 0)
+		return true;
+
+	const enum json_event begin = json_next(&r);
+	const enum json_event end = json_next(&r);
+	const enum json_event after = json_next(&r);
+
+	if (begin == JSON_OBJECT && end == JSON_OBJECT_END && after == JSON_END)
 		return true;
 	svc_fail(a, 400, "bad_json", NULL, "the body is empty or {}");
 	return false;

@@ -370,6 +370,7 @@ static bool find_map(struct store *s, unsigned long long *from, unsigned long lo
 	while (maps && !found && fgets(line, sizeof(line), maps)) {
 		unsigned dev_major, dev_minor;
 		unsigned long long inode;
+		/* NOLINTNEXTLINE(cert-err34-c): the kernel wrote the line, no number of it is too large */
 		found = sscanf(line, "%llx-%llx %*s %*s %x:%x %llu", from, to, &dev_major, &dev_minor, &inode) == 5 &&
 		        inode == st.st_ino && dev_major == major(st.st_dev) && dev_minor == minor(st.st_dev);
 	}

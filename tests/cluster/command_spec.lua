@@ -281,7 +281,8 @@ describe("command", function()
 			assert(out:find("veena topics " .. verb, 1, true), out)
 		end
 		for _, words in ipairs { "help", "help topics", "help assignments",
-			"help members", "help status", "help children", "help schemas", "help servers", "help log", "help barrier" } do
+			"help members", "help status", "help children", "help schemas", "help servers", "help log",
+			"help barrier", "help moves", "help remotes", "help users", "help topics" } do
 			code, out = veena(words)
 			assert(code == 0)
 			for line in out:gmatch("[^\n]+") do

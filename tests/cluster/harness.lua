@@ -143,8 +143,8 @@ function Node:resume()
 	self.paused = nil
 end
 
--- What is wrong with the world of this node from now on (faults.c): { sync = "h", "e", "a" or "f", cut = { node, ... } };
--- what is left out works. Its cluster was made with faults = true.
+-- What is wrong with the world of this node from now on (faults.c): { sync = "h", "e", "a" or "f",
+-- cut = { node, ... } }; what is left out works. Its cluster was made with faults = true.
 function Node:faults(what)
 	local ports = {}
 	for i, other in ipairs(what.cut or {}) do ports[i] = string.pack("<I2", other.cluster_port) end

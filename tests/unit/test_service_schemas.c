@@ -219,6 +219,31 @@ static void test_judgement_is_of_one_topic(void **state)
 	assert_schemas("t", "\"version\":1,");
 }
 
+/* F38: the same, when the new topic of the name has as many versions: what was said of the old one's counts for
+ * nothing. */
+static void test_judgement_is_of_one_incarnation(void **state)
+{
+	struct cmd_name gone = { .name = S("t") };
+	struct topic again = { .name = S("t"), .id = S("2222222222222222"), .partitions = 3 };
+	struct cmd_schema_put other = { .topic = S("t"), .version = 1, .schema = S("{\"type\":\"string\"}") };
+
+	(void)state;
+	make_with_schema("t");
+	ask(SVC_TOPIC_ALTER, "t", WITH(WIDER), &a);
+	assert_int_equal(world.question_count, 1);
+	assert_int_equal(apply_command(CMD_TOPIC_DELETE, &gone), 0);
+	assert_int_equal(apply_command(CMD_TOPIC_CREATE, &again), 0);
+	assert_int_equal(apply_command(CMD_SCHEMA_PUT, &other), 0);
+	judge_with(SVC_SCHEMA_COMPATIBLE, "");
+	assert_int_equal(a.count, 0);
+	assert_int_equal(world.question_count, 1);
+	assert_true(str_is(world.questions[0]->current, "{\"type\":\"string\"}"));
+	judge_with(SVC_SCHEMA_REFUSED, "strings are no numbers");
+	answer_read(0, world.index);
+	assert_answer(&a, 400, "bad_field");
+	assert_schemas("t", "{\"version\":1,\"schema\":{\"type\":\"string\"}}");
+}
+
 /* Nobody there, no answer in time, no policy that works: 503, nothing happened. */
 static void test_no_judge_is_503(void **state)
 {
@@ -341,11 +366,17 @@ static void test_history_is_in_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_create_with_schema),         CASE(test_refused_document_is_400),
-		CASE(test_alter_is_one_entry),         CASE(test_refused_placement_behind_a_schema),
-		CASE(test_unchanged_makes_no_version), CASE(test_judgement_is_of_one_version),
-		CASE(test_judgement_is_of_one_topic),  CASE(test_no_judge_is_503),
-		CASE(test_what_no_policy_is_asked),    CASE(test_put_takes_the_next_version),
+		CASE(test_create_with_schema),
+		CASE(test_refused_document_is_400),
+		CASE(test_alter_is_one_entry),
+		CASE(test_refused_placement_behind_a_schema),
+		CASE(test_unchanged_makes_no_version),
+		CASE(test_judgement_is_of_one_version),
+		CASE(test_judgement_is_of_one_topic),
+		CASE(test_no_judge_is_503),
+		CASE(test_judgement_is_of_one_incarnation),
+		CASE(test_what_no_policy_is_asked),
+		CASE(test_put_takes_the_next_version),
 		CASE(test_history_is_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

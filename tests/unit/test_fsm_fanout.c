@@ -253,6 +253,34 @@ static void test_schema_budget_counts_bytes(void **state)
 	mem_free(doc);
 }
 
+/* As if other topics had documents of so many bytes: leader and apply both read the kept sum. */
+static void pretend_schema_bytes(struct rig *r, int64_t more)
+{
+	r->f->state.schema_bytes += (uint64_t)more;
+	rig_noop(r);
+}
+
+/* All topics together fill the cluster's bytes exactly, one byte more does not, a child's copy counts, a delete gives
+ * its bytes back. */
+static void test_schema_budget_of_the_cluster(void **state)
+{
+	struct rig *r = *state;
+	const int64_t others = SCHEMA_CLUSTER_BYTES_MAX - 30;
+	assert_int_equal(do_create(r, "p", ID1, 3), 0);
+	pretend_schema_bytes(r, others);
+	assert_int_equal(do_schema_if(r, "p", 1, S("[1,2,3,4,5]"), ID1), 0); /* 11 of 30 */
+	assert_int_equal(do_create_with(r, topic_of("q", ID2, 3), "[1,2,3,4,5,6,7,8,9,0]", NULL), FSM_SCHEMA_FULL);
+	assert_int_equal(do_create_with(r, topic_of("q", ID2, 3), "[1,2,3]", NULL), 0); /* 18 */
+	assert_int_equal(do_create(r, "c", ID2, 3), 0);
+	assert_int_equal(do_attach_if(r, "p", ID1, "c", ID2), 0);                /* its copy: 29 */
+	assert_int_equal(do_schema_if(r, "p", 2, S("1"), ID1), FSM_SCHEMA_FULL); /* twice one byte */
+	assert_int_equal(do_schema_if(r, "q", 2, S("1"), ID2), 0);
+	assert_int_equal(do_schema_if(r, "q", 3, S("1"), ID2), FSM_SCHEMA_FULL);
+	assert_int_equal(do_delete(r, "q", ID2), 0);
+	assert_int_equal(do_schema_if(r, "p", 2, S("[2]"), ID1), 0);
+	pretend_schema_bytes(r, -others);
+}
+
 /* The thousand-and-first version is refused by either type. */
 static void test_schema_versions_are_counted(void **state)
 {
@@ -396,6 +424,7 @@ int main(void)
 		CASE(test_create_with_link_is_all_or_nothing),
 		CASE(test_schema_versions_are_appended),
 		CASE(test_schema_budget_counts_bytes),
+		CASE(test_schema_budget_of_the_cluster),
 		CASE(test_schema_versions_are_counted),
 		CASE(test_retention_holds_delays),
 		CASE(test_retention_floor_of_remote_children),

@@ -354,7 +354,6 @@ bool http_watch_has_room(const struct http_thread *t, struct svc_answer *a)
 	if (t->watch.count < max - max / 8)
 		return true;
 	svc_fail(a, 503, "overloaded", NULL, "this node has as many watchers as it takes; go to another node");
-	a->retry_after_s = 1;
 	return false;
 }
 

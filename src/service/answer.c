@@ -38,6 +38,8 @@ void svc_fail(struct svc_answer *a, int status, const char *code, const char *fi
 	va_end(args);
 	a->status = status;
 	a->code = code;
+	if (status == 503)
+		a->retry_after_s = 1; /* of what changes nothing: it may be asked again */
 	put_error(a, text, field, NULL, 0);
 }
 

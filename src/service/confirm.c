@@ -22,7 +22,6 @@ void svc_fail_not_confirmed(struct svc_answer *a, const char *why)
 	a->index = 0;
 	a->etag[0] = '\0';
 	svc_fail(a, 503, "not_confirmed", NULL, "%s: this is neither yes nor no, keep the data and ask again", why);
-	a->retry_after_s = 1;
 }
 
 void svc_confirm_run(struct svc *s, const struct svc_request *rq, svc_done done, void *arg)

@@ -28,7 +28,6 @@ static bool is_stale(struct svc *s, const struct svc_request *rq, struct svc_ans
 		svc_fail(a, 503, "stale", NULL,
 		         "this node has not caught up since its start, how old its state is it does not know; ask "
 		         "another node");
-	a->retry_after_s = 1;
 	return true;
 }
 
@@ -37,7 +36,6 @@ bool svc_may_read_replica(struct svc *s, const struct svc_request *rq, struct sv
 	if (!svc_node_status(s, NULL)->configured) {
 		svc_fail(a, 503, "not_ready", NULL,
 		         "this node is not part of a cluster yet: it holds no Raft configuration");
-		a->retry_after_s = 1;
 		return false;
 	}
 	return !rq->has_max_age || !is_stale(s, rq, a);
@@ -57,7 +55,6 @@ static void fail_behind(struct svc_task *t, raft_index want)
 	svc_fail(&a, 503, "behind", NULL,
 	         "this node has applied index %llu, not yet %llu; try again or ask another node",
 	         (unsigned long long)svc_applied_index(t->svc), (unsigned long long)want);
-	a.retry_after_s = 1;
 	svc_task_answer(t, &a);
 }
 
@@ -108,7 +105,6 @@ static void fail_unconfirmed(struct svc_task *t, int code)
 		svc_fail_write(&a, 503, word, "none", 0, "%s", text);
 	else
 		svc_fail(&a, 503, word, NULL, "%s", text);
-	a.retry_after_s = 1;
 	svc_task_answer(t, &a);
 }
 

@@ -40,7 +40,6 @@ static const struct {
 static void fail_not_ready(struct svc_answer *a, const char *why)
 {
 	svc_fail(a, 503, "not_ready", NULL, "%s", why);
-	a->retry_after_s = 1;
 }
 
 /* A grant on its name, or being its owner. Of a topic that is not there the read itself speaks. */

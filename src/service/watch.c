@@ -30,7 +30,6 @@ static bool is_fresh(struct svc *s, struct svc_answer *a)
 		return true;
 	svc_fail(a, 503, "stale", NULL, "this node has had no contact with a leader for %d s; go on at another node",
 	         SVC_WATCH_STALE_MS / 1000);
-	a->retry_after_s = 1;
 	return false;
 }
 

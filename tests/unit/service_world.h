@@ -594,6 +594,9 @@ static UNUSED void assert_answer(const struct answered *a, int status, const cha
 	assert_int_equal(a->count, 1);
 	if (a->status != status || strcmp(a->code, code) != 0)
 		fail_msg("answered %d %s: %s", a->status, a->code, a->body);
+	/* Whoever is told to try again is told when; of an unknown outcome nobody is told to. */
+	if (status == 503 && (a->retry_after_s > 0) == (strstr(a->body, "\"outcome\":\"unknown\"") != NULL))
+		fail_msg("Retry-After %u with %s", a->retry_after_s, a->body);
 }
 
 static UNUSED void assert_holds(const struct answered *a, const char *text)

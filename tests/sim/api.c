@@ -323,6 +323,8 @@ static void on_done(void *arg, struct svc_answer *a)
 		t->create = told;
 		t->tried = c->partitions;
 		api.healed_creates += told == TOLD_DONE && w.healing;
+		/* The name is free for another try, and if that was untrue the try will be told so. */
+		c->count -= told == TOLD_NO;
 	} else if (c->op == SVC_TOPIC_DELETE && (told != TOLD_NO || t->delete != TOLD_MAYBE)) {
 		t->delete = told;
 	}

@@ -1,8 +1,10 @@
--- Who leads a replicated partition next, when its leader is dead.
+-- Who leads a replicated partition next, when its leader is gone or leaves.
 --
--- A leader gets failover_after_s to come back; one that drains hands over at once. Then the in-sync copy on the living member that leads least takes over
+-- A leader gets failover_after_s to come back. Then the in-sync copy on the living member that leads least takes over
 -- (ties: the lower id), one that is draining only when there is no other. Without a living copy in sync the partition
 -- waits, unless its topic is `unclean`: then a copy that may lack the newest records is better than none.
+--
+-- A leader that drains still does its work, so it hands over at once, but only to a copy in sync on a member that stays.
 
 local failover = {}
 
@@ -22,13 +24,25 @@ local function best(cluster, assignment, fits)
   return chosen and chosen.id
 end
 
+-- A leader that is alive and was heard: it stays, or drains.
+local function while_it_serves(cluster, assignment, leader)
+  if not leader.draining then
+    return nil, leader.id .. " is alive"
+  end
+  local next_leader = best(cluster, assignment, function(r)
+    local m = cluster:member(r.id)
+    return r.in_sync and m and not m.draining
+  end)
+  return next_leader, next_leader and leader.id .. " drains" or "no copy in sync is on a member that stays"
+end
+
 -- Returns the id of the next leader, or nil to wait; and the reason.
 function failover.elect(cluster, assignment)
   local leader = cluster:member(assignment.owner_id)
   local wait = cluster:setting("failover_after_s")
-  if leader and leader.silent_s < wait and not leader.draining then
+  if leader and leader.silent_s < wait then
     if leader.status == "alive" then
-      return nil, leader.id .. " is alive"
+      return while_it_serves(cluster, assignment, leader)
     end
     return nil, string.format("%s may come back within %d s", leader.id, wait)
   end

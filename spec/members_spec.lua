@@ -124,6 +124,15 @@ describe("failover", function()
     assert.equal("no living copy is in sync", reason)
   end)
 
+  it("takes over from a leader that drains only where a copy in sync stays", function()
+    local leaves = { id = "a", draining = true }
+    local replicas = { { id = "a", in_sync = true }, { id = "b", in_sync = true }, { id = "c", in_sync = false } }
+    assert.equal("b", (elect({ leaves, "b", "c" }, replicas)))
+    assert.is_nil(elect({ leaves, { id = "b", draining = true }, "c" }, replicas))
+    local c = veena.cluster{ members = { leaves, "c" }, topics = { "t" } }
+    assert.is_nil(failover.elect(c, { topic = "t", partition = 0, owner_id = "a", replicas = replicas }))
+  end)
+
   it("refuses a copy that is not in sync or not alive", function()
     local c = veena.cluster{ members = { gone, "b", { id = "c", status = "dead" } }, topics = { "t" } }
     local a = { topic = "t", partition = 0, owner_id = "a", replicas = { { id = "b", in_sync = false },

@@ -24,6 +24,7 @@ struct election {
 	uint32_t partition;
 	struct fsm_replicas set;
 	bool owner_dead;   /* by its record */
+	bool owner_serves; /* it lives and was heard: nothing may be given up in its place */
 	bool unclean;      /* the topic allows it */
 	struct str leader; /* the policy's word; "" = it waits */
 	struct str reason;
@@ -82,6 +83,19 @@ static void end(void *arg, struct sandbox *sb)
 
 /* ---- which partitions ---- */
 
+static double failover_after_s(const struct passes *p)
+{
+	return (double)control_setting(p->lane.control, "failover_after_s");
+}
+
+static double silence_of(const struct cluster_view *v, struct str id)
+{
+	for (size_t i = 0; i < v->silence_count; i++)
+		if (str_eq(v->silences[i].member, id))
+			return v->silences[i].silent_s;
+	return 0;
+}
+
 /* Loads a replicated partition that `member` leads, or ("") nobody does. False: it is none of them. */
 static bool load(struct passes *p, const struct fsm_place *at, struct election *out)
 {
@@ -100,22 +114,14 @@ static bool load(struct passes *p, const struct fsm_place *at, struct election *
 	out->unclean = extra.unclean;
 	const struct fsm_member *m = fsm_members_find(lv->view.members, o.owner);
 	out->owner_dead = o.owner.len > 0 && (!m || !m->alive);
+	out->owner_serves = m && m->alive && silence_of(&lv->view, m->id) < failover_after_s(p);
 	return true;
-}
-
-static double silence_of(const struct cluster_view *v, struct str id)
-{
-	for (size_t i = 0; i < v->silence_count; i++)
-		if (str_eq(v->silences[i].member, id))
-			return v->silences[i].silent_s;
-	return 0;
 }
 
 /* Whose partitions the policy is asked about: the others' leaders do their work. */
 static bool is_gone(const struct passes *p, const struct fsm_member *m)
 {
-	const double after_s = (double)control_setting(p->lane.control, "failover_after_s");
-	return !m->alive || m->draining || silence_of(&p->lane.lv.view, m->id) >= after_s;
+	return !m->alive || m->draining || silence_of(&p->lane.lv.view, m->id) >= failover_after_s(p);
 }
 
 static size_t collect(struct passes *p, struct fsm_place_iter *it, bool leads, struct election *out, size_t n)
@@ -155,7 +161,7 @@ static bool may_lead(const struct passes *p, const struct election *e, struct st
 {
 	const struct fsm_replica *r = fsm_replicas_find(&e->set, id);
 	const struct fsm_member *m = fsm_members_find(p->lane.lv.view.members, id);
-	return r && m && m->alive && !str_eq(id, e->owner) && (r->in_sync || e->unclean);
+	return r && m && m->alive && !str_eq(id, e->owner) && (r->in_sync || (e->unclean && !e->owner_serves));
 }
 
 static bool somebody_may(const struct passes *p, const struct election *e)

@@ -4,7 +4,7 @@
 -- (ties: the lower id), one that is draining only when there is no other. Without a living copy in sync the partition
 -- waits, unless its topic is `unclean`: then a copy that may lack the newest records is better than none.
 --
--- A leader that drains still does its work, so it hands over at once, but only to a copy in sync on a member that stays.
+-- A leader that drains still does its work: it hands over at once, but only to a copy in sync on a member that stays.
 
 local failover = {}
 

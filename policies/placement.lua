@@ -89,7 +89,8 @@ local function place_copies(cluster, topic, partitions, members)
     math.min(topic.replicas, #members), topic.replicas, #members)
 end
 
--- Returns {[partition] = member id, or {leader, replica, ...} for a topic with replicas} and the reason. A partition left out waits for a later pass.
+-- Returns {[partition] = member id, or {leader, replica, ...} for a topic with replicas} and the reason.
+-- A partition left out waits for a later pass.
 function placement.place(cluster, topic, partitions)
   local members = cluster:members{ status = "alive", draining = false, placeable = true }
   if #members == 0 then

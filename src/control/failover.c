@@ -124,37 +124,6 @@ static bool is_gone(const struct passes *p, const struct fsm_member *m)
 	return !m->alive || m->draining || silence_of(&p->lane.lv.view, m->id) >= failover_after_s(p);
 }
 
-static size_t collect(struct passes *p, struct fsm_place_iter *it, bool leads, struct election *out, size_t n)
-{
-	struct fsm_place at;
-	while (n < BATCH_MAX && fsm_place_next(it, &at) == 0) {
-		if (leads && !(at.roles & FSM_ROLE_OWNER))
-			continue;
-		n += load(p, &at, &out[n]);
-	}
-	fsm_place_close(it);
-	return n;
-}
-
-static size_t collect_all(struct passes *p, struct election *out)
-{
-	const struct cluster_view *v = &p->lane.lv.view;
-	struct fsm_place_iter it = { 0 };
-	size_t n = 0;
-	if (fsm_leaderless_open(&it, v->txn) == 0)
-		n = collect(p, &it, false, out, n);
-	for (size_t i = 0; i < v->members->count && n < BATCH_MAX; i++) {
-		struct fsm_member_extra x;
-		const struct fsm_member *m = &v->members->rows[i];
-		if (!is_gone(p, m) || fsm_get_member_extra(v->txn, m->id, &x) != 0 || x.counts.leads == 0)
-			continue;
-		it = (struct fsm_place_iter){ 0 };
-		if (fsm_held_open(&it, v->txn, m->id, NULL) == 0)
-			n = collect(p, &it, true, out, n);
-	}
-	return n;
-}
-
 /* ---- what is made of the answer ---- */
 
 static bool may_lead(const struct passes *p, const struct election *e, struct str id)
@@ -195,41 +164,39 @@ static bool decide(struct passes *p, const struct election *e, struct cmd_leader
 	return false;
 }
 
-static void propose(struct passes *p, struct election *items, size_t count)
+/* False: as many proposals as may be are under way. */
+static bool propose(struct passes *p, struct election *items, size_t count)
 {
 	struct entry_builder b;
-	size_t in_entry = 0, changed = 0;
+	size_t in_entry = 0;
+	bool room = true;
 	entry_builder_init(&b);
-	for (size_t i = 0; i < count && p->outstanding < PASS_PROPOSALS_MAX; i++) {
+	for (size_t i = 0; i < count && room; i++) {
 		struct cmd_leader_change c;
 		if (decide(p, &items[i], &c)) {
 			entry_builder_add(&b, CMD_LEADER_CHANGE, &c);
 			in_entry++;
-			changed++;
 		}
-		if (in_entry < PER_ENTRY && i + 1 < count)
+		if (in_entry == 0 || (in_entry < PER_ENTRY && i + 1 < count))
 			continue;
-		if (in_entry > 0 && !pass_propose(p, POLICY_FAILOVER, &b, in_entry))
-			break;
-		if (in_entry > 0)
-			entry_builder_init(&b);
+		room = p->outstanding < PASS_PROPOSALS_MAX && pass_propose(p, POLICY_FAILOVER, &b, in_entry);
+		if (room)
+			log_info("failover.leaders", "partitions=%zu", in_entry);
+		entry_builder_fini(&b);
+		entry_builder_init(&b);
 		in_entry = 0;
 	}
 	entry_builder_fini(&b);
-	if (changed > 0)
-		log_info("failover.leaders", "partitions=%zu", changed);
-	p->failover_wanted = count == BATCH_MAX && changed > 0; /* there may be more */
+	return room;
 }
 
-void failover_turn(struct passes *p)
+/* ---- the turn ---- */
+
+/* False: the policy failed, or no more can be proposed now. */
+static bool ask(struct passes *p, struct election *items, size_t count)
 {
 	struct lane_view *lv = &p->lane.lv;
-	struct election *items = arena_alloc(&lv->arena, BATCH_MAX * sizeof(*items));
 	struct sandbox_fault fault;
-	p->failover_wanted = false;
-	const size_t count = collect_all(p, items);
-	if (count == 0 || pass_held_back(p, CMD_LEADER_CHANGE, false))
-		return;
 	struct election_run run = { .view = &lv->view, .arena = &lv->arena, .items = items, .count = count };
 	const struct policy_call call = {
 		.kind = POLICY_FAILOVER,
@@ -239,6 +206,47 @@ void failover_turn(struct passes *p)
 		.after = end,
 		.arg = &run,
 	};
-	if (policy_run(p->lane.policies, &call, &fault) == 0)
-		propose(p, items, count);
+	if (count == 0)
+		return true;
+	return !pass_held_back(p, CMD_LEADER_CHANGE, false) && policy_run(p->lane.policies, &call, &fault) == 0 &&
+	       propose(p, items, count);
+}
+
+/* All partitions of the walk, batch by batch: those that wait for long must not stand in the way of the others. */
+static bool walk(struct passes *p, struct fsm_place_iter *it, bool leads, struct election *items)
+{
+	struct fsm_place at;
+	size_t n = 0;
+	bool go_on = true;
+	while (go_on && fsm_place_next(it, &at) == 0) {
+		if (leads && !(at.roles & FSM_ROLE_OWNER))
+			continue;
+		n += load(p, &at, &items[n]);
+		if (n < BATCH_MAX)
+			continue;
+		go_on = ask(p, items, n);
+		n = 0;
+	}
+	fsm_place_close(it);
+	return go_on && ask(p, items, n);
+}
+
+void failover_turn(struct passes *p)
+{
+	const struct cluster_view *v = &p->lane.lv.view;
+	struct election *items = arena_alloc(&p->lane.lv.arena, BATCH_MAX * sizeof(*items));
+	struct fsm_place_iter it = { 0 };
+	bool go_on = true;
+	p->failover_wanted = false;
+	if (fsm_leaderless_open(&it, v->txn) == 0)
+		go_on = walk(p, &it, false, items);
+	for (size_t i = 0; i < v->members->count && go_on; i++) {
+		struct fsm_member_extra x;
+		const struct fsm_member *m = &v->members->rows[i];
+		if (!is_gone(p, m) || fsm_get_member_extra(v->txn, m->id, &x) != 0 || x.counts.leads == 0)
+			continue;
+		it = (struct fsm_place_iter){ 0 };
+		if (fsm_held_open(&it, v->txn, m->id, NULL) == 0)
+			go_on = walk(p, &it, true, items);
+	}
 }

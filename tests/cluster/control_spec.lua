@@ -65,6 +65,12 @@ describe("control", function()
 				return n == count, n .. " placed"
 			end)
 		end
+		-- Each of the two lanes looks at the file for itself, and a fault stands until both have seen it go.
+		local function no_faults(what)
+			harness.eventually(5000, what .. " without a fault", function()
+				return #node:status().policy_faults == 0
+			end)
+		end
 		local bad = {
 			{ "a syntax error", "return {" }, { "an error while it loads", "error('no')" }, { "a number", "return 7" },
 			{ "no function", "return {}" }, { "a loop while it loads", "while true do end" },
@@ -79,7 +85,7 @@ describe("control", function()
 		for i = 1, harness.scaled(3, #bad) do
 			write(GOOD)
 			in_force(2, "the good file before " .. bad[i][1])
-			assert.equal(0, #node:status().policy_faults)
+			no_faults("the good file before " .. bad[i][1])
 			write(bad[i][2])
 			in_force(3, "the shipped policy after " .. bad[i][1])
 			if #bad[i][2] <= 1024 * 1024 then
@@ -90,7 +96,7 @@ describe("control", function()
 		in_force(2, "the good file again")
 		os.remove(path)
 		in_force(3, "the shipped policy without a file")
-		assert.equal(0, #node:status().policy_faults)
+		no_faults("no file")
 	end)
 
 	-- While policies of all kinds run wild, writes and heartbeats go on. F39 to F42 in a daemon.

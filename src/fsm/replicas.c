@@ -378,6 +378,7 @@ static void elect(struct place *now, struct str leader, bool unclean)
 {
 	const struct str old = now->owner;
 	struct fsm_replica *r = find(&now->set, leader);
+	assert(r); /* judged before */
 	const bool was_in_sync = r->in_sync;
 	for (size_t i = 0; i < now->set.count; i++)
 		if ((unclean && !was_in_sync) || str_eq(now->set.items[i].id, old))

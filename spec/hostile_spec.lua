@@ -190,6 +190,8 @@ describe("memory (F42)", function()
       veena.try(p, cluster)
     end
     collectgarbage()
-    assert(resident_kb() - before < 70 * 1024 * 1.1, "grew by " .. resident_kb() - before .. " KiB")
+    -- The address sanitizer keeps freed memory back, 256 MiB of it, and what it knows of it besides.
+    local kept_kb = (os.getenv("LD_PRELOAD") or ""):find("asan", 1, true) and 384 * 1024 or 0
+    assert(resident_kb() - before < 70 * 1024 * 1.1 + kept_kb, "grew by " .. resident_kb() - before .. " KiB")
   end)
 end)

@@ -121,6 +121,11 @@ void *arena_dup(struct arena *a, const void *p, size_t len)
 	return copy;
 }
 
+struct str arena_str(struct arena *a, struct str s)
+{
+	return (struct str){ arena_strndup(a, s.p, s.len), s.len };
+}
+
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
 	va_list ap;

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 
 struct arena_block;
@@ -25,6 +26,7 @@ void *arena_zalloc(struct arena *a, size_t n); /* aligned to 16, zeroed */
 char *arena_strndup(struct arena *a, const char *s, size_t len);
 char *arena_strdup(struct arena *a, const char *s);
 void *arena_dup(struct arena *a, const void *p, size_t len);
+struct str arena_str(struct arena *a, struct str s); /* a copy, with a NUL behind it */
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif /* BASE_ARENA_H */

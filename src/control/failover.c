@@ -37,11 +37,6 @@ struct election_run {
 	size_t count;
 };
 
-static struct str copy(struct arena *a, struct str s)
-{
-	return (struct str){ arena_strndup(a, s.p, s.len), s.len };
-}
-
 /* ---- asking ---- */
 
 static LUA_JUMPS int run_elect(lua_State *L)
@@ -102,7 +97,7 @@ static bool load(struct passes *p, const struct fsm_place *at, struct election *
 	struct lane_view *lv = &p->lane.lv;
 	struct topic_extra extra;
 	struct fsm_owner o;
-	*out = (struct election){ .name = copy(&lv->arena, at->topic), .partition = at->partition };
+	*out = (struct election){ .name = arena_str(&lv->arena, at->topic), .partition = at->partition };
 	if (fsm_get_topic(lv->view.txn, out->name, &out->topic) != 0 || !out->topic.replicated ||
 	    out->partition >= out->topic.partition_count ||
 	    fsm_get_replicas(lv->view.txn, out->name, out->partition, &out->set) != 0 || out->set.count == 0 ||

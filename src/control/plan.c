@@ -97,11 +97,6 @@ void plan_read(lua_State *L, int list, struct arena *a, struct plan_answer *out)
 
 /* ---- what the core makes of it ---- */
 
-static struct str copy(struct arena *a, struct str s)
-{
-	return (struct str){ arena_strndup(a, s.p, s.len), s.len };
-}
-
 static bool is_planned(const struct plan_answer *plan, const struct plan_intent *in)
 {
 	for (const struct plan_intent *p = plan->items; p < in; p++) {
@@ -130,8 +125,8 @@ static int load(const struct cluster_view *v, struct arena *a, struct plan_inten
 		return rc;
 	fsm_topic_owner(&t, (uint32_t)in->partition, &o);
 	in->topic_id = record.id.p ? record.id : STR_LIT("");
-	in->owner = copy(a, o.owner);
-	in->target = copy(a, o.target);
+	in->owner = arena_str(a, o.owner);
+	in->target = arena_str(a, o.target);
 	in->move_id = o.move_id;
 	if (t.replicated)
 		*why = "replicated";

@@ -12,11 +12,6 @@
 #include "model/commands.h"
 #include "model/records.h"
 
-static struct str dup(struct spec_cluster *c, struct str s)
-{
-	return (struct str){ arena_strndup(&c->arena, s.p, s.len), s.len };
-}
-
 /* A cluster like `from`, whose commands are still to come. */
 static LUA_JUMPS struct spec_cluster *push_next(lua_State *L, const struct spec_cluster *from)
 {
@@ -24,7 +19,7 @@ static LUA_JUMPS struct spec_cluster *push_next(lua_State *L, const struct spec_
 	memcpy(c->settings, from->settings, sizeof(c->settings));
 	for (size_t i = 0; i < from->view.server_count; i++) {
 		c->servers[i] = from->servers[i];
-		c->servers[i].id = dup(c, from->servers[i].id);
+		c->servers[i].id = arena_str(&c->arena, from->servers[i].id);
 	}
 	c->view.server_count = from->view.server_count;
 	c->view.settings = c->settings;
@@ -32,7 +27,7 @@ static LUA_JUMPS struct spec_cluster *push_next(lua_State *L, const struct spec_
 	c->view.now_s = from->view.now_s;
 	c->view.leader_for_s = from->view.leader_for_s;
 	c->view.term = from->view.term;
-	c->view.leader = dup(c, from->view.leader);
+	c->view.leader = arena_str(&c->arena, from->view.leader);
 	return c;
 }
 
@@ -54,7 +49,7 @@ static LUA_JUMPS struct str text_of(lua_State *L, struct spec_cluster *c, const 
 	struct str s = STR_LIT("");
 	if (lua_getfield(L, -1, name) == LUA_TSTRING) {
 		s.p = lua_tolstring(L, -1, &s.len);
-		s = dup(c, s);
+		s = arena_str(&c->arena, s);
 	}
 	lua_pop(L, 1);
 	return s;
@@ -214,7 +209,7 @@ static LUA_JUMPS void complete_moves(lua_State *L, struct spec_cluster *c, struc
 	all = arena_zalloc(&c->arena, ((size_t)count + 1) * sizeof(*all));
 	while (rc == 0 && n < count && (rc = fsm_place_next(&it, &at)) == 0) {
 		all[n] = at;
-		all[n++].topic = dup(c, at.topic);
+		all[n++].topic = arena_str(&c->arena, at.topic);
 	}
 	fsm_place_close(&it);
 	for (size_t i = 0; i < n; i++) {

@@ -411,7 +411,7 @@ static int place_behind(const struct cluster_view *v, place_open open, struct st
 			break;
 	}
 	if (rc == 0)
-		out->topic = (struct str){ arena_strndup(v->scratch, out->topic.p, out->topic.len), out->topic.len };
+		out->topic = arena_str(v->scratch, out->topic);
 	fsm_place_close(&it);
 	return rc;
 }

@@ -27,7 +27,7 @@ static int gather_held(struct apply *a, struct str id, struct fsm_place **out, s
 			rc = fsm_corrupt(a, STORE_X_MEMBER, id, "it counts fewer partitions than name the member");
 			break;
 		}
-		at.topic = (struct str){ arena_dup(a->arena, at.topic.p, at.topic.len), at.topic.len };
+		at.topic = arena_str(a->arena, at.topic);
 		(*out)[n++] = at;
 	}
 	fsm_place_close(&it);

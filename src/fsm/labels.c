@@ -10,7 +10,7 @@ static int get_extra(struct store_txn *txn, struct str name, struct arena *arena
 	int rc = store_get(txn, STORE_X_LABELS, name, &row);
 	if (rc)
 		return rc == ERR_NOTFOUND ? 0 : rc;
-	const struct str copy = { arena_dup(arena, row.p, row.len), row.len };
+	const struct str copy = arena_str(arena, row);
 	rc = record_read_json(&topic_extra_type, copy, arena, out, NULL, NULL);
 	return rc == 0 && out->replicas > 0 ? 0 : ERR_CORRUPT;
 }

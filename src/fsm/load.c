@@ -287,7 +287,7 @@ static int begin_topic(struct fsm_load *l, struct str name)
 
 static struct str keep(struct fsm_load *l, struct str s)
 {
-	return (struct str){ arena_dup(&l->rows_arena, s.p, s.len), s.len };
+	return arena_str(&l->rows_arena, s);
 }
 
 static int hold(struct fsm_load *l, const struct place *p, struct str member)

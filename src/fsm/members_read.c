@@ -142,7 +142,7 @@ static int read_row(struct store_txn *txn, struct str id, struct str record, str
 {
 	struct fsm_member_extra extra;
 	struct member m;
-	const struct str copy = { arena_dup(a, record.p, record.len), record.len };
+	const struct str copy = arena_str(a, record);
 	if (record_read_json(&member_type, copy, a, &m, NULL, NULL) || !str_eq(m.id, id))
 		return ERR_CORRUPT;
 	int rc = fsm_get_member_extra(txn, id, &extra);

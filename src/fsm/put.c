@@ -128,7 +128,7 @@ int fsm_get_copy(struct apply *a, enum store_db db, struct str key, struct str *
 	struct str v;
 	int rc = store_get(a->txn, db, key, &v);
 	if (rc == 0)
-		*value = (struct str){ arena_dup(a->arena, v.p, v.len), v.len };
+		*value = arena_str(a->arena, v);
 	return rc;
 }
 

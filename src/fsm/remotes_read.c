@@ -20,7 +20,7 @@ int fsm_get_remote_keys(struct store_txn *txn, struct arena *arena, struct remot
 	*out = (struct remote_keys){ 0 };
 	if (rc)
 		return rc == ERR_NOTFOUND ? 0 : rc;
-	const struct str copy = { arena_dup(arena, v.p, v.len), v.len };
+	const struct str copy = arena_str(arena, v);
 	return record_read_json(&remote_keys_type, copy, arena, out, NULL, NULL) ? ERR_CORRUPT : 0;
 }
 

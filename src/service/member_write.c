@@ -41,7 +41,7 @@ static enum svc_verdict load_member(struct svc_task *t, struct store_txn *txn, s
 	if (r == ERR_NOTFOUND)
 		return svc_write_refuse(t, FSM_MEMBER_NOT_FOUND, "", a);
 	if (r == 0) {
-		const struct str copy = { arena_dup(&t->arena, record.p, record.len), record.len };
+		const struct str copy = arena_str(&t->arena, record);
 
 		r = record_read_json(&member_type, copy, &t->arena, &t->write->member, NULL, NULL);
 	}
@@ -262,7 +262,7 @@ static void answer_standing(struct svc_task *t, raft_index index, struct svc_ans
 
 	if (fsm_read(&t->svc->reader, &txn, &e) == 0 && fsm_get_member_record(txn, t->rq.member_id, &record) == 0) {
 		struct member now;
-		const struct str copy = { arena_dup(&t->arena, record.p, record.len), record.len };
+		const struct str copy = arena_str(&t->arena, record);
 
 		if (record_read_json(&member_type, copy, &t->arena, &now, NULL, NULL) == 0 &&
 		    fsm_get_member_extra(txn, t->rq.member_id, &x) == 0)

@@ -9,11 +9,6 @@
 #include "fsm/assignments.h"
 #include "service/moves.h"
 
-static struct str copy(struct svc_task *t, struct str s)
-{
-	return (struct str){ arena_strndup(&t->arena, s.p, s.len), s.len };
-}
-
 /* The partition of the path as it stands, into w->moves. Refuses another incarnation than `expect` (p NULL: any). */
 static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct str expect, struct svc_answer *a,
                              int *rc)
@@ -37,8 +32,8 @@ static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct s
 	*w->moves = (struct svc_move){
 		.topic = w->topic.name,
 		.topic_id = w->topic.id,
-		.owner = copy(t, o.owner),
-		.target = copy(t, o.target),
+		.owner = arena_str(&t->arena, o.owner),
+		.target = arena_str(&t->arena, o.target),
 		.partition = (uint32_t)t->rq.partition,
 		.move_id = o.move_id,
 		.pinned = o.pinned,

@@ -163,11 +163,6 @@ void svc_put_move(struct json_writer *w, struct svc *s, const struct svc_move *m
 
 /* ---- the list ---- */
 
-static struct str copy(struct arena *arena, struct str s)
-{
-	return (struct str){ arena_strndup(arena, s.p, s.len), s.len };
-}
-
 /* False: the row is an orphan's, or the move has ended. */
 static int read_move(struct store_txn *txn, const struct fsm_place *at, struct arena *arena, struct svc_move *out,
                      bool *found)
@@ -186,10 +181,10 @@ static int read_move(struct store_txn *txn, const struct fsm_place *at, struct a
 		return rc;
 	fsm_topic_owner(&t, at->partition, &o);
 	*out = (struct svc_move){
-		.topic = copy(arena, t.name),
-		.topic_id = record.id.p ? copy(arena, record.id) : STR_LIT(""),
-		.owner = copy(arena, o.owner),
-		.target = copy(arena, o.target),
+		.topic = arena_str(arena, t.name),
+		.topic_id = record.id.p ? arena_str(arena, record.id) : STR_LIT(""),
+		.owner = arena_str(arena, o.owner),
+		.target = arena_str(arena, o.target),
 		.partition = at->partition,
 		.move_id = o.move_id,
 		.pinned = o.pinned,

@@ -26,11 +26,6 @@ void svc_placement_unref(struct svc_placement *p)
 	mem_free(p);
 }
 
-static struct str copy_str(struct arena *a, struct str s)
-{
-	return (struct str){ arena_strndup(a, s.p, s.len), s.len };
-}
-
 static struct svc_placement *question(struct svc_task *t)
 {
 	struct svc_write *w = t->write;
@@ -44,12 +39,12 @@ static struct svc_placement *question(struct svc_task *t)
 			partitions[p->partition_count++] = w->wants[i].partition;
 	}
 	for (size_t i = 0; i < w->avoid_count; i++)
-		avoid[i] = copy_str(&p->arena, w->avoid[i]);
+		avoid[i] = arena_str(&p->arena, w->avoid[i]);
 	svc_write_put_topic(w, &json);
 	p->topic_json = (struct str){ arena_dup(&p->arena, json.data, json.len), json.len };
 	buf_fini(&json);
-	p->topic = copy_str(&p->arena, w->topic.name);
-	p->topic_id = copy_str(&p->arena, w->topic.id);
+	p->topic = arena_str(&p->arena, w->topic.name);
+	p->topic_id = arena_str(&p->arena, w->topic.id);
 	p->partitions = partitions;
 	p->replicas = w->has_extra ? (uint32_t)w->extra.replicas : 1;
 	p->avoid = avoid;
@@ -111,7 +106,7 @@ static struct str_list copy_list(struct arena *a, const struct str_list *l)
 	struct str *items = arena_alloc(a, l->count * sizeof(*items));
 
 	for (size_t i = 0; i < l->count; i++)
-		items[i] = copy_str(a, l->items[i]);
+		items[i] = arena_str(a, l->items[i]);
 	return (struct str_list){ items, l->count };
 }
 

@@ -258,7 +258,7 @@ static enum svc_verdict load_remote(struct svc_task *t, struct store_txn *txn, s
 	if (r == ERR_NOTFOUND)
 		return svc_write_refuse(t, FSM_REMOTE_NOT_FOUND, "", a);
 	if (r == 0) {
-		const struct str copy = { arena_dup(&t->arena, record.p, record.len), record.len };
+		const struct str copy = arena_str(&t->arena, record);
 
 		r = record_read_json(&remote_type, copy, &t->arena, &t->write->remote->record, NULL, NULL);
 	}
@@ -466,7 +466,7 @@ static int reseal_all(struct reseal *x, struct store_txn *txn)
 	int rc = fsm_remote_iter_open(&it, txn);
 
 	while (rc == 0 && (rc = fsm_remote_iter_next(&it, &name, &record)) == 0) {
-		const struct str copy = { arena_dup(&x->t->arena, record.p, record.len), record.len };
+		const struct str copy = arena_str(&x->t->arena, record);
 		struct remote r;
 
 		rc = record_read_json(&remote_type, copy, &x->t->arena, &r, NULL, NULL);

@@ -10,11 +10,6 @@ struct svc_copies {
 	uint32_t partition;
 };
 
-static struct str copy(struct svc_task *t, struct str s)
-{
-	return (struct str){ arena_strndup(&t->arena, s.p, s.len), s.len };
-}
-
 static bool bad_field(struct svc_answer *a, const char *field, const char *text)
 {
 	svc_fail(a, 400, "bad_field", field, "%s", text);
@@ -51,12 +46,12 @@ static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct s
 	if (c->set.count == 0)
 		return svc_write_refuse(t, FSM_ASSIGNMENT_NOT_FOUND, "", a);
 	for (size_t i = 0; i < c->set.count; i++) {
-		c->set.items[i].id = copy(t, c->set.items[i].id);
-		c->set.items[i].replaces = copy(t, c->set.items[i].replaces);
+		c->set.items[i].id = arena_str(&t->arena, c->set.items[i].id);
+		c->set.items[i].replaces = arena_str(&t->arena, c->set.items[i].replaces);
 	}
 	fsm_topic_owner(&stored, c->partition, &c->owner);
-	c->owner.owner = copy(t, c->owner.owner);
-	c->owner.target = copy(t, c->owner.target);
+	c->owner.owner = arena_str(&t->arena, c->owner.owner);
+	c->owner.target = arena_str(&t->arena, c->owner.target);
 	w->copies = c;
 	return SVC_VERDICT_OK;
 }

@@ -25,7 +25,7 @@ static bool has_action(const struct rights *r, const char *action)
 int rights_read(struct rights *r, struct str record, struct err *e)
 {
 	*r = (struct rights){ 0 };
-	r->record = (struct str){ arena_dup(&r->arena, record.p, record.len), record.len };
+	r->record = arena_str(&r->arena, record);
 	if (record_read_json(&user_type, r->record, &r->arena, &r->user, NULL, e) != 0) {
 		rights_fini(r);
 		return ERR_CORRUPT;

@@ -122,7 +122,7 @@ static enum svc_verdict load_user(struct svc_task *t, struct store_txn *txn, str
 	if (r == ERR_NOTFOUND)
 		return svc_write_refuse(t, FSM_USER_NOT_FOUND, "", a);
 	if (r == 0) {
-		const struct str copy = { arena_dup(&t->arena, record.p, record.len), record.len };
+		const struct str copy = arena_str(&t->arena, record);
 
 		r = record_read_json(&user_type, copy, &t->arena, &t->write->user, NULL, NULL);
 	}
@@ -252,7 +252,7 @@ static void warn_kept(struct svc_task *t)
 	while (fsm_next_of_user(txn, t->rq.user, after, &name) == 0) {
 		if (count++ < TOPICS_SHOWN)
 			buf_printf(&list, "%s" STR_FMT, list.len ? "," : "", STR_ARG(name));
-		after = (struct str){ arena_dup(&t->arena, name.p, name.len), name.len };
+		after = arena_str(&t->arena, name);
 	}
 	const struct node_blocker *by = node_held_back_by(svc_node_status(t->svc, NULL), CMD_USER_DELETE_RELEASE);
 

@@ -77,7 +77,7 @@ static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct s
 		return svc_write_refuse(t, missing, "", a);
 	if (r == 0) {
 		/* The transaction ends before the write does. */
-		struct str copy = { arena_dup(&t->arena, stored->record.p, stored->record.len), stored->record.len };
+		struct str copy = arena_str(&t->arena, stored->record);
 
 		r = record_read_json(&topic_type, copy, &t->arena, out, NULL, NULL);
 	}
@@ -126,7 +126,7 @@ enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn,
 
 	if (v != SVC_VERDICT_OK)
 		return v;
-	w->tail = (struct str){ arena_dup(&t->arena, at->tail.p, at->tail.len), at->tail.len };
+	w->tail = arena_str(&t->arena, at->tail);
 	w->expect_id = w->topic.id;
 	return meets_conditions(t, at, a);
 }

@@ -43,6 +43,12 @@ void svc_fail(struct svc_answer *a, int status, const char *code, const char *fi
 	put_error(a, text, field, NULL, 0);
 }
 
+bool svc_bad_field(struct svc_answer *a, const char *field, const char *text)
+{
+	svc_fail(a, 400, "bad_field", field, "%s", text);
+	return false;
+}
+
 void svc_fail_write(struct svc_answer *a, int status, const char *code, const char *outcome, raft_index index,
                     const char *fmt, ...)
 {

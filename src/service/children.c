@@ -77,18 +77,13 @@ static bool attach_parse(struct svc_task *t, struct svc_answer *a)
 	struct err e = { 0 };
 	uint64_t epoch;
 
-	if (!svc_write_read_body(t, &child_attach_type, b, a))
+	if (!svc_write_read_body(t, &child_attach_type, b, a) ||
+	    !svc_write_check_rules(rules_check_child_attach(b, &fault, &e), &fault, &e, a))
 		return false;
-	if (rules_check_child_attach(b, &fault, &e) != 0) {
-		svc_fail(a, 400, fault.code, fault.field[0] ? fault.field : NULL, "%s", e.msg);
-		return false;
-	}
 	if (b->remote.len > 0)
 		return svc_remote_attach_parse(t, a);
-	if (str_eq(b->child, t->rq.topic)) {
-		svc_fail(a, 400, "bad_field", "child", "child: a topic cannot be its own child");
-		return false;
-	}
+	if (str_eq(b->child, t->rq.topic))
+		return svc_bad_field(a, "child", "child: a topic cannot be its own child");
 	rand_secure(&epoch, sizeof(epoch));
 	hex64(w->epoch, epoch);
 	return true;
@@ -226,16 +221,9 @@ static void detach_build(struct svc_task *t, struct entry_builder *b)
 	svc_add_detach(t, b, &cmd);
 }
 
-static void detach_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
-{
-	(void)t;
-	a->status = 204;
-	a->index = index;
-}
-
 const struct svc_write_kind svc_child_detach_kind = {
 	.uses_reserve = true,
 	.check = detach_check,
 	.build = detach_build,
-	.answer = detach_answer,
+	.answer = svc_write_answer_nothing,
 };

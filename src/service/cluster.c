@@ -347,12 +347,6 @@ static void on_confirmed(struct svc_task *t, enum svc_wake why)
 	svc_task_wait_applied(t, t->completion.index, SVC_CONFIRM_MS);
 }
 
-static bool bad_field(struct svc_answer *a, const char *field, const char *text)
-{
-	svc_fail(a, 400, "bad_field", field, "%s", text);
-	return false;
-}
-
 /* In the spelling that addresses are compared in. */
 static bool read_addr(struct str text, char out[RAFT_ADDR_MAX + 1], struct svc_answer *a)
 {
@@ -367,12 +361,13 @@ static bool read_addr(struct str text, char out[RAFT_ADDR_MAX + 1], struct svc_a
 	if (text.len > RAFT_ADDR_MAX || net_addr_parse(copy, &addr, &e) != 0) {
 		snprintf(said, sizeof(said), "cluster_addr is HOST:PORT: %s",
 		         text.len > RAFT_ADDR_MAX ? "it is too long" : e.msg);
-		return bad_field(a, "cluster_addr", said);
+		return svc_bad_field(a, "cluster_addr", said);
 	}
 	if (net_addr_is_wildcard(&addr))
-		return bad_field(a, "cluster_addr",
-		                 "cluster_addr is the address of every machine and of none; write the one where the "
-		                 "others reach it");
+		return svc_bad_field(
+		    a, "cluster_addr",
+		    "cluster_addr is the address of every machine and of none; write the one where the "
+		    "others reach it");
 	net_addr_format(&addr, out);
 	return true;
 }
@@ -385,7 +380,7 @@ static bool parse_server_set(struct svc_task *t, struct svc_answer *a)
 	if (!svc_write_read_body(t, &server_set_type, &body, a))
 		return false;
 	if (!rule_member_id(body.id))
-		return bad_field(a, "id", "id is 1 to 63 of A-Z a-z 0-9 . _ - and neither . nor ..");
+		return svc_bad_field(a, "id", "id is 1 to 63 of A-Z a-z 0-9 . _ - and neither . nor ..");
 	if (!read_addr(body.cluster_addr, c->addr, a))
 		return false;
 	c->kind = NODE_CHANGE_SERVER;
@@ -422,7 +417,7 @@ static bool parse_transfer(struct svc_task *t, struct svc_answer *a)
 	if (!body.to.p)
 		return true;
 	if (!rule_member_id(body.to))
-		return bad_field(a, "to", "to is the id of a server: 1 to 63 of A-Z a-z 0-9 . _ -");
+		return svc_bad_field(a, "to", "to is the id of a server: 1 to 63 of A-Z a-z 0-9 . _ -");
 	snprintf(t->to, sizeof(t->to), "%.*s", (int)body.to.len, body.to.p);
 	return true;
 }

@@ -14,14 +14,6 @@
 
 /* ---- what they share ---- */
 
-static bool check_rules(int rc, const struct record_fault *fault, const struct err *e, struct svc_answer *a)
-{
-	if (rc == 0)
-		return true;
-	svc_fail(a, 400, fault->code, fault->field[0] ? fault->field : NULL, "%s", e->msg);
-	return false;
-}
-
 enum svc_verdict svc_write_may_act_as(struct svc_task *t, struct str id, struct svc_answer *a)
 {
 	if (rights_may(t->write->rights, "member", id))
@@ -79,13 +71,6 @@ static void answer_member(struct svc_task *t, raft_index index, struct svc_answe
 	svc_answer_json(a, 200);
 }
 
-static void answer_nothing(struct svc_task *t, raft_index index, struct svc_answer *a)
-{
-	(void)t;
-	a->status = 204;
-	a->index = index;
-}
-
 /* ---- register ---- */
 
 static bool register_parse(struct svc_task *t, struct svc_answer *a)
@@ -97,7 +82,7 @@ static bool register_parse(struct svc_task *t, struct svc_answer *a)
 	uint64_t session;
 
 	if (!svc_write_read_body(t, &member_register_type, b, a) ||
-	    !check_rules(rules_check_member_register(b, &fault, &e), &fault, &e, a))
+	    !svc_write_check_rules(rules_check_member_register(b, &fault, &e), &fault, &e, a))
 		return false;
 	rand_secure(&session, sizeof(session));
 	hex64(w->id, session);
@@ -314,7 +299,7 @@ static bool leave_parse(struct svc_task *t, struct svc_answer *a)
 	struct err e = { 0 };
 
 	return svc_write_read_body(t, &member_leave_type, b, a) &&
-	       check_rules(rules_check_member_leave(b, &fault, &e), &fault, &e, a);
+	       svc_write_check_rules(rules_check_member_leave(b, &fault, &e), &fault, &e, a);
 }
 
 static void leave_build(struct svc_task *t, struct entry_builder *b)
@@ -346,7 +331,7 @@ static bool patch_parse(struct svc_task *t, struct svc_answer *a)
 	struct err e = { 0 };
 
 	return svc_write_read_body(t, &member_patch_type, b, a) &&
-	       check_rules(rules_check_member_patch(b, &fault, &e), &fault, &e, a);
+	       svc_write_check_rules(rules_check_member_patch(b, &fault, &e), &fault, &e, a);
 }
 
 static enum svc_verdict patch_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
@@ -469,7 +454,7 @@ const struct svc_write_kind svc_member_decommission_kind = {
 	.uses_reserve = true,
 	.check = decommission_check,
 	.build = decommission_build,
-	.answer = answer_nothing,
+	.answer = svc_write_answer_nothing,
 };
 
 static enum svc_verdict recommission_check(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
@@ -483,7 +468,7 @@ const struct svc_write_kind svc_member_recommission_kind = {
 	.uses_reserve = true,
 	.check = recommission_check,
 	.build = decommission_build,
-	.answer = answer_nothing,
+	.answer = svc_write_answer_nothing,
 };
 
 /* ---- lost ---- */
@@ -498,7 +483,7 @@ static bool lost_parse(struct svc_task *t, struct svc_answer *a)
 	if (t->rq.body.len > 0 && !svc_write_read_body(t, &member_lost_type, b, a))
 		return false;
 	w->created_at = (int64_t)(clock_wall_ms() / 1000);
-	return check_rules(rules_check_member_lost(b, &fault, &e), &fault, &e, a);
+	return svc_write_check_rules(rules_check_member_lost(b, &fault, &e), &fault, &e, a);
 }
 
 /* Single copies that nobody else has; moves to it, which end; copies of others' partitions. */

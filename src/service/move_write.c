@@ -16,14 +16,10 @@ static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct s
 	struct svc_write *w = t->write;
 	struct fsm_topic stored;
 	struct fsm_owner o;
-	enum svc_verdict v = svc_write_load_topic(t, txn, &stored, a, rc);
+	enum svc_verdict v = svc_write_load_partition(t, txn, expect, &stored, a, rc);
 
 	if (v != SVC_VERDICT_OK)
 		return v;
-	if (expect.p && !str_eq(expect, w->topic.id))
-		return svc_write_refuse(t, FSM_TOPIC_CHANGED, "", a);
-	if (t->rq.partition >= (int64_t)stored.partition_count)
-		return svc_write_refuse(t, FSM_PARTITION_RANGE, "", a);
 	fsm_topic_owner(&stored, (uint32_t)t->rq.partition, &o);
 	if (o.owner.len == 0)
 		return svc_write_refuse(t, FSM_ASSIGNMENT_NOT_FOUND, "", a);
@@ -41,29 +37,19 @@ static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct s
 	return SVC_VERDICT_OK;
 }
 
-/* The assignment as it now stands; what this write left of it, if its topic is gone already. */
 static void answer_assignment(struct svc_task *t, int status, raft_index index, struct svc_answer *a)
 {
+	static const struct fsm_replicas none;
 	const struct svc_move *m = t->write->moves;
-	struct fsm_owner o = { .owner = m->owner, .target = m->target, .version = index, .move_id = m->move_id };
-	struct json_writer w = { .out = &a->body };
-	const char *state = m->target.len > 0 ? "moving" : "placed";
-	const struct fsm_members *members;
-	struct store_txn *txn;
-	struct fsm_replicas set = { 0 };
-	struct fsm_topic stored;
-	struct err e;
+	const struct fsm_owner left = {
+		.owner = m->owner,
+		.target = m->target,
+		.version = index,
+		.move_id = m->move_id,
+		.pinned = m->pinned,
+	};
 
-	o.pinned = m->pinned;
-	if (fsm_read(&t->svc->reader, &txn, &e) == 0 && fsm_reader_members(&t->svc->reader, &members, &e) == 0 &&
-	    fsm_get_topic(txn, m->topic, &stored) == 0 && m->partition < stored.partition_count &&
-	    svc_get_copies(txn, &stored, m->partition, &set) == 0) {
-		fsm_topic_owner(&stored, m->partition, &o);
-		state = svc_assignment_state(&o, members);
-	}
-	fsm_write_assignment(&w, m->topic, m->topic_id, m->partition, &o, state, &set);
-	svc_answer_json(a, status);
-	a->index = index;
+	svc_write_answer_row(t, status, index, &left, &none, a);
 }
 
 /* Nothing is to be done: the answer goes out once the state is confirmed. */
@@ -71,12 +57,6 @@ static enum svc_verdict already_so(struct svc_task *t, int status, struct svc_an
 {
 	answer_assignment(t, status, fsm_reader_index(&t->svc->reader), a);
 	return SVC_VERDICT_REFUSED;
-}
-
-static bool bad_field(struct svc_answer *a, const char *field, const char *text)
-{
-	svc_fail(a, 400, "bad_field", field, "%s", text);
-	return false;
 }
 
 /* ---- set ---- */
@@ -88,7 +68,7 @@ static bool set_parse(struct svc_task *t, struct svc_answer *a)
 	if (!svc_write_read_body(t, &move_set_type, b, a))
 		return false;
 	if (!rule_member_id(b->target))
-		return bad_field(a, "target", "target is a member's id: 1 to 63 of A-Z a-z 0-9 . _ -");
+		return svc_bad_field(a, "target", "target is a member's id: 1 to 63 of A-Z a-z 0-9 . _ -");
 	return true;
 }
 
@@ -193,7 +173,7 @@ static bool progress_parse(struct svc_task *t, struct svc_answer *a)
 	if (!svc_write_read_body(t, &move_progress_type, b, a))
 		return false;
 	if (!str_is(b->phase, "copying") && !str_is(b->phase, "frozen"))
-		return bad_field(a, "phase", "phase is copying or frozen");
+		return svc_bad_field(a, "phase", "phase is copying or frozen");
 	return true;
 }
 
@@ -236,7 +216,7 @@ static bool complete_parse(struct svc_task *t, struct svc_answer *a)
 	if (!svc_write_read_body(t, &move_complete_type, b, a))
 		return false;
 	if (!rule_member_id(b->target))
-		return bad_field(a, "target", "target is a member's id: 1 to 63 of A-Z a-z 0-9 . _ -");
+		return svc_bad_field(a, "target", "target is a member's id: 1 to 63 of A-Z a-z 0-9 . _ -");
 	return true;
 }
 

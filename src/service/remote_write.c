@@ -31,14 +31,6 @@ static struct str actor_of(const struct svc_task *t)
 	return str_of(t->rq.principal.name);
 }
 
-static bool check_rules(int rc, const struct record_fault *fault, const struct err *e, struct svc_answer *a)
-{
-	if (rc == 0)
-		return true;
-	svc_fail(a, 400, fault->code, fault->field[0] ? fault->field : NULL, "%s", e->msg);
-	return false;
-}
-
 #define REMOTE_BODY_MAX (128 * 1024)
 
 static bool read_body(struct svc_task *t, const struct record_type *type, void *out, struct svc_answer *a)
@@ -165,7 +157,8 @@ static bool create_parse(struct svc_task *t, struct svc_answer *a)
 	uint64_t id;
 
 	if (!read_body(t, &remote_create_type, b, a) ||
-	    !check_rules(rules_check_remote_create(b, &fault, &e), &fault, &e, a) || !are_certificates(b->ca_pem, a))
+	    !svc_write_check_rules(rules_check_remote_create(b, &fault, &e), &fault, &e, a) ||
+	    !are_certificates(b->ca_pem, a))
 		return false;
 	rand_secure(&id, sizeof(id));
 	hex64(r->id, id);
@@ -247,7 +240,8 @@ static bool patch_parse(struct svc_task *t, struct svc_answer *a)
 
 	(void)begin(t);
 	return read_body(t, &remote_patch_type, b, a) &&
-	       check_rules(rules_check_remote_patch(b, &fault, &e), &fault, &e, a) && are_certificates(b->ca_pem, a);
+	       svc_write_check_rules(rules_check_remote_patch(b, &fault, &e), &fault, &e, a) &&
+	       are_certificates(b->ca_pem, a);
 }
 
 static enum svc_verdict load_remote(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
@@ -386,19 +380,12 @@ static void delete_build(struct svc_task *t, struct entry_builder *b)
 	entry_builder_add(b, CMD_REMOTE_DELETE, &cmd);
 }
 
-static void delete_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
-{
-	(void)t;
-	a->status = 204;
-	a->index = index;
-}
-
 const struct svc_write_kind svc_remote_delete_kind = {
 	.uses_reserve = true,
 	.parse = delete_parse,
 	.check = delete_check,
 	.build = delete_build,
-	.answer = delete_answer,
+	.answer = svc_write_answer_nothing,
 };
 
 /* ---- sealing all anew, after a rotation of the secret ---- */

@@ -10,15 +10,9 @@ struct svc_copies {
 	uint32_t partition;
 };
 
-static bool bad_field(struct svc_answer *a, const char *field, const char *text)
-{
-	svc_fail(a, 400, "bad_field", field, "%s", text);
-	return false;
-}
-
 static bool check_id(struct str id, const char *field, struct svc_answer *a)
 {
-	return rule_member_id(id) || bad_field(a, field, "a member's id is 1 to 63 of A-Z a-z 0-9 . _ -");
+	return rule_member_id(id) || svc_bad_field(a, field, "a member's id is 1 to 63 of A-Z a-z 0-9 . _ -");
 }
 
 /* The copies of the path's partition, their texts in the arena. Refuses another incarnation, and a partition without
@@ -29,14 +23,10 @@ static enum svc_verdict load(struct svc_task *t, struct store_txn *txn, struct s
 	struct svc_write *w = t->write;
 	struct fsm_topic stored;
 	struct svc_copies *c = arena_zalloc(&t->arena, sizeof(*c));
-	enum svc_verdict v = svc_write_load_topic(t, txn, &stored, a, rc);
+	enum svc_verdict v = svc_write_load_partition(t, txn, topic_id, &stored, a, rc);
 
 	if (v != SVC_VERDICT_OK)
 		return v;
-	if (!str_eq(topic_id, w->topic.id))
-		return svc_write_refuse(t, FSM_TOPIC_CHANGED, "", a);
-	if (t->rq.partition >= (int64_t)stored.partition_count)
-		return svc_write_refuse(t, FSM_PARTITION_RANGE, "", a);
 	c->partition = (uint32_t)t->rq.partition;
 	*rc = svc_get_copies(txn, &stored, c->partition, &c->set);
 	if (*rc != 0)
@@ -83,27 +73,9 @@ static enum svc_verdict judge_member(struct svc_task *t, struct str id, bool new
 	return SVC_VERDICT_OK;
 }
 
-/* The partition as it now stands; as it was read, if its topic is gone already. */
 static void answer_row(struct svc_task *t, raft_index index, struct svc_answer *a)
 {
-	struct svc_write *w = t->write;
-	struct svc_copies *c = w->copies;
-	struct json_writer jw = { .out = &a->body };
-	const char *state = c->owner.owner.len > 0 ? "placed" : "leaderless";
-	const struct fsm_members *members;
-	struct store_txn *txn;
-	struct fsm_topic stored;
-	struct err e;
-
-	if (fsm_read(&t->svc->reader, &txn, &e) == 0 && fsm_reader_members(&t->svc->reader, &members, &e) == 0 &&
-	    fsm_get_topic(txn, w->topic.name, &stored) == 0 && c->partition < stored.partition_count &&
-	    svc_get_copies(txn, &stored, c->partition, &c->set) == 0) {
-		fsm_topic_owner(&stored, c->partition, &c->owner);
-		state = svc_assignment_state(&c->owner, members);
-	}
-	fsm_write_assignment(&jw, w->topic.name, w->topic.id, c->partition, &c->owner, state, &c->set);
-	svc_answer_json(a, 200);
-	a->index = index;
+	svc_write_answer_row(t, 200, index, &t->write->copies->owner, &t->write->copies->set, a);
 }
 
 /* ---- the leader ---- */
@@ -181,7 +153,7 @@ static bool replicas_parse(struct svc_task *t, struct svc_answer *a)
 	if (!svc_write_read_body(t, &replicas_set_type, b, a))
 		return false;
 	if (b->add.len == 0 && b->remove.len == 0)
-		return bad_field(a, "add", "name a member to add, one to remove, or both to replace a copy");
+		return svc_bad_field(a, "add", "name a member to add, one to remove, or both to replace a copy");
 	return (b->add.len == 0 || check_id(b->add, "add", a)) &&
 	       (b->remove.len == 0 || check_id(b->remove, "remove", a));
 }

@@ -206,10 +206,7 @@ static bool put_parse(struct svc_task *t, struct svc_answer *a)
 		return false;
 	}
 	svc_schema_wish(t, t->rq.body);
-	if (rules_check_schema(t->write->schema.document, &fault, &e) == 0)
-		return true;
-	svc_fail(a, 400, fault.code, fault.field, "%s", e.msg);
-	return false;
+	return svc_write_check_rules(rules_check_schema(t->write->schema.document, &fault, &e), &fault, &e, a);
 }
 
 /* The version that is there already, if the document is its: asked for again, it is answered again. */

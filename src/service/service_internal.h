@@ -217,6 +217,7 @@ void svc_readyz(struct svc *s, struct svc_answer *a);
 bool svc_is_ready(struct svc *s, char *why, size_t cap); /* why: text of facts, "" when ready */
 bool svc_was_caught_up(struct svc *s);                   /* once since the start of this process */
 
+bool svc_bad_field(struct svc_answer *a, const char *field, const char *text); /* 400; false */
 /* Marks an answer as finished JSON: type, final newline, status. */
 void svc_answer_json(struct svc_answer *a, int status);
 void svc_fail_topic_missing(struct svc_answer *a);

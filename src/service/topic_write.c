@@ -12,14 +12,6 @@ static int64_t or_default(const struct opt_i64 *v, int64_t value)
 	return v->set && v->value != 0 ? v->value : value;
 }
 
-static bool check_rules(int rc, const struct record_fault *fault, const struct err *e, struct svc_answer *a)
-{
-	if (rc == 0)
-		return true;
-	svc_fail(a, 400, fault->code, fault->field[0] ? fault->field : NULL, "%s", e->msg);
-	return false;
-}
-
 static void want_partitions(struct svc_write *w, int64_t from, int64_t to)
 {
 	for (int64_t p = from; p < to && w->want_count < TOPIC_PARTITIONS_MAX; p++)
@@ -95,7 +87,7 @@ static bool create_parse(struct svc_task *t, struct svc_answer *a)
 
 	if (!svc_write_read_body(t, &topic_create_type, b, a))
 		return false;
-	if (!check_rules(rules_check_topic_create(b, &fault, &e), &fault, &e, a))
+	if (!svc_write_check_rules(rules_check_topic_create(b, &fault, &e), &fault, &e, a))
 		return false;
 	svc_schema_wish(t, b->schema);
 	rand_secure(ids, sizeof(ids));
@@ -242,7 +234,7 @@ static bool alter_parse(struct svc_task *t, struct svc_answer *a)
 	struct err e = { 0 };
 
 	if (!svc_write_read_body(t, &topic_alter_type, b, a) ||
-	    !check_rules(rules_check_topic_alter(b, &fault, &e), &fault, &e, a))
+	    !svc_write_check_rules(rules_check_topic_alter(b, &fault, &e), &fault, &e, a))
 		return false;
 	svc_schema_wish(t, b->schema);
 	t->write->has_config = b->partitions.value != 0 || b->retention_ms.set || b->max_in_flight_per_partition.set ||
@@ -417,16 +409,9 @@ static void delete_build(struct svc_task *t, struct entry_builder *b)
 	svc_add_topic_delete(t, b, &cmd);
 }
 
-static void delete_answer(struct svc_task *t, raft_index index, struct svc_answer *a)
-{
-	(void)t;
-	a->status = 204;
-	a->index = index;
-}
-
 const struct svc_write_kind svc_topic_delete_kind = {
 	.uses_reserve = true,
 	.check = delete_check,
 	.build = delete_build,
-	.answer = delete_answer,
+	.answer = svc_write_answer_nothing,
 };

@@ -142,19 +142,6 @@ static void answer_user(struct svc_task *t, int status, raft_index index, struct
 	svc_answer_json(a, status);
 }
 
-static void answer_nothing(struct svc_task *t, raft_index index, struct svc_answer *a)
-{
-	(void)t;
-	a->status = 204;
-	a->index = index;
-}
-
-static bool fail_body(const struct record_fault *fault, const struct err *e, struct svc_answer *a)
-{
-	svc_fail(a, 400, fault->code, fault->field[0] ? fault->field : NULL, "%s", e->msg);
-	return false;
-}
-
 /* ---- create ---- */
 
 static bool create_parse(struct svc_task *t, struct svc_answer *a)
@@ -164,10 +151,9 @@ static bool create_parse(struct svc_task *t, struct svc_answer *a)
 	struct record_fault fault = { 0 };
 	struct err e = { 0 };
 
-	if (!svc_write_read_body(t, &user_create_type, b, a))
+	if (!svc_write_read_body(t, &user_create_type, b, a) ||
+	    !svc_write_check_rules(rules_check_user_create(b, &fault, &e), &fault, &e, a))
 		return false;
-	if (rules_check_user_create(b, &fault, &e) != 0)
-		return fail_body(&fault, &e, a);
 	w->user = (struct user){
 		.username = b->username,
 		.grants = b->grants,
@@ -268,7 +254,7 @@ static void delete_answer(struct svc_task *t, raft_index index, struct svc_answe
 {
 	if (t->write->delete_type == CMD_USER_DELETE)
 		warn_kept(t);
-	answer_nothing(t, index, a);
+	svc_write_answer_nothing(t, index, a);
 }
 
 const struct svc_write_kind svc_user_delete_kind = {
@@ -287,11 +273,8 @@ static bool grants_parse(struct svc_task *t, struct svc_answer *a)
 	struct record_fault fault = { 0 };
 	struct err e = { 0 };
 
-	if (!svc_write_read_body(t, &user_grants_type, b, a))
-		return false;
-	if (rules_check_grants(&b->grants, &fault, &e) != 0)
-		return fail_body(&fault, &e, a);
-	return true;
+	return svc_write_read_body(t, &user_grants_type, b, a) &&
+	       svc_write_check_rules(rules_check_grants(&b->grants, &fault, &e), &fault, &e, a);
 }
 
 static struct cmd_user_grants grants_command(const struct svc_task *t)
@@ -410,7 +393,7 @@ const struct svc_write_kind svc_user_password_kind = {
 	.parse = password_parse,
 	.check = password_check,
 	.build = password_build,
-	.answer = answer_nothing,
+	.answer = svc_write_answer_nothing,
 };
 
 /* ---- the root user ---- */

@@ -262,6 +262,9 @@ enum svc_verdict svc_write_judge(struct svc_task *t, struct store_txn *txn, unsi
  * the request's and a record that its If-Match does not name. `stored` (may be NULL): borrowed from the transaction. */
 enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn, struct fsm_topic *stored,
                                       struct svc_answer *a, int *rc);
+/* The same of the path's partition; refuses another incarnation than `expect_id` (p NULL: any). */
+enum svc_verdict svc_write_load_partition(struct svc_task *t, struct store_txn *txn, struct str expect_id,
+                                          struct fsm_topic *stored, struct svc_answer *a, int *rc);
 /* Reads the topic `name` into w->partner; `missing` is the refusal when there is none. */
 enum svc_verdict svc_write_load_partner(struct svc_task *t, struct store_txn *txn, struct str name, int missing,
                                         struct svc_answer *a, int *rc);
@@ -269,14 +272,19 @@ enum svc_verdict svc_write_load_partner(struct svc_task *t, struct store_txn *tx
 enum svc_verdict svc_write_refuse(struct svc_task *t, int refusal, const char *hint, struct svc_answer *a);
 /* May who asks change this topic? */
 enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *topic, struct svc_answer *a);
-/* Reads a body by its table; fields of later capabilities are named as such. */
+/* What a reader or a rule of the model said of the body: false, and `a` is filled, when it refused. */
+bool svc_write_check_rules(int rc, const struct record_fault *fault, const struct err *e, struct svc_answer *a);
+/* Reads a body by its table. */
 bool svc_write_read_body(struct svc_task *t, const struct record_type *type, void *out, struct svc_answer *a);
-bool svc_write_fail_later(struct svc_answer *a, const char *field); /* false: this release does not take it yet */
 /* Makes w->tail anew, for w->topic and what it will have beyond the record. */
 void svc_write_plan_tail(struct svc_task *t, const struct topic_extra *extra);
 /* The topic as it is planned, whole. */
 void svc_write_put_topic(const struct svc_write *w, struct buf *out);
 /* The topic as it now stands if this write's entry changed it last, else as it was planned. */
 void svc_write_answer_topic(struct svc_task *t, int status, raft_index index, struct svc_answer *a);
+/* The path's partition as it now stands; as this write left it, if its topic is gone already. */
+void svc_write_answer_row(struct svc_task *t, int status, raft_index index, const struct fsm_owner *left,
+                          const struct fsm_replicas *copies, struct svc_answer *a);
+void svc_write_answer_nothing(struct svc_task *t, raft_index index, struct svc_answer *a); /* 204 */
 
 #endif /* SERVICE_WRITE_H */

@@ -131,6 +131,20 @@ enum svc_verdict svc_write_load_topic(struct svc_task *t, struct store_txn *txn,
 	return meets_conditions(t, at, a);
 }
 
+enum svc_verdict svc_write_load_partition(struct svc_task *t, struct store_txn *txn, struct str expect_id,
+                                          struct fsm_topic *stored, struct svc_answer *a, int *rc)
+{
+	enum svc_verdict v = svc_write_load_topic(t, txn, stored, a, rc);
+
+	if (v != SVC_VERDICT_OK)
+		return v;
+	if (expect_id.p && !str_eq(expect_id, t->write->topic.id))
+		return svc_write_refuse(t, FSM_TOPIC_CHANGED, "", a);
+	if (t->rq.partition >= (int64_t)stored->partition_count)
+		return svc_write_refuse(t, FSM_PARTITION_RANGE, "", a);
+	return SVC_VERDICT_OK;
+}
+
 enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *topic, struct svc_answer *a)
 {
 	if (rights_may_manage(t->write->rights, topic->owner))
@@ -141,9 +155,11 @@ enum svc_verdict svc_write_may_manage(struct svc_task *t, const struct topic *to
 	return SVC_VERDICT_REFUSED;
 }
 
-bool svc_write_fail_later(struct svc_answer *a, const char *field)
+bool svc_write_check_rules(int rc, const struct record_fault *fault, const struct err *e, struct svc_answer *a)
 {
-	svc_fail(a, 400, "bad_field", field, "%s: this release does not take this field yet; leave it out", field);
+	if (rc == 0)
+		return true;
+	svc_fail(a, 400, fault->code, fault->field[0] ? fault->field : NULL, "%s", e->msg);
 	return false;
 }
 
@@ -156,10 +172,9 @@ bool svc_write_read_body(struct svc_task *t, const struct record_type *type, voi
 		svc_fail(a, 400, "bad_json", NULL, "the body is empty; send a JSON object");
 		return false;
 	}
-	if (record_read_json(type, t->rq.body, &t->arena, out, &fault, &e) == 0)
-		return true;
-	svc_fail(a, 400, fault.code, fault.field[0] ? fault.field : NULL, "%s", e.msg);
-	return false;
+	const int rc = record_read_json(type, t->rq.body, &t->arena, out, &fault, &e);
+
+	return svc_write_check_rules(rc, &fault, &e, a);
 }
 
 void svc_write_plan_tail(struct svc_task *t, const struct topic_extra *extra)
@@ -204,4 +219,36 @@ void svc_write_answer_topic(struct svc_task *t, int status, raft_index index, st
 		svc_write_put_topic(w, &a->body);
 	}
 	svc_answer_json(a, status);
+}
+
+void svc_write_answer_nothing(struct svc_task *t, raft_index index, struct svc_answer *a)
+{
+	(void)t;
+	a->status = 204;
+	a->index = index;
+}
+
+void svc_write_answer_row(struct svc_task *t, int status, raft_index index, const struct fsm_owner *left,
+                          const struct fsm_replicas *copies, struct svc_answer *a)
+{
+	const struct topic *topic = &t->write->topic;
+	const uint32_t p = (uint32_t)t->rq.partition;
+	const char *state = fsm_assignment_state(left, true);
+	struct json_writer w = { .out = &a->body };
+	const struct fsm_members *members;
+	struct fsm_replicas set = *copies;
+	struct fsm_owner o = *left;
+	struct store_txn *txn;
+	struct fsm_topic stored;
+	struct err e;
+
+	if (fsm_read(&t->svc->reader, &txn, &e) == 0 && fsm_reader_members(&t->svc->reader, &members, &e) == 0 &&
+	    fsm_get_topic(txn, topic->name, &stored) == 0 && p < stored.partition_count &&
+	    svc_get_copies(txn, &stored, p, &set) == 0) {
+		fsm_topic_owner(&stored, p, &o);
+		state = svc_assignment_state(&o, members);
+	}
+	fsm_write_assignment(&w, topic->name, topic->id, p, &o, state, &set);
+	svc_answer_json(a, status);
+	a->index = index;
 }

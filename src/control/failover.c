@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "control/control_internal.h"
+#include "control/lua_value.h"
 #include "fsm/assignments.h"
 #include "fsm/members.h"
 #include "fsm/topics.h"
@@ -16,7 +17,6 @@
 
 #define BATCH_MAX 256 /* partitions asked about in one run */
 #define PER_ENTRY 64  /* leader changes in one entry */
-#define REASON_MAX 256
 
 struct election {
 	struct fsm_topic topic;
@@ -31,7 +31,7 @@ struct election {
 };
 
 struct election_run {
-	struct cluster_view *view;
+	struct cluster_view *view; /* first: policy_view_begin */
 	struct arena *arena;
 	struct election *items;
 	size_t count;
@@ -47,33 +47,17 @@ static LUA_JUMPS int run_elect(lua_State *L)
 	cluster_view_push(L, run->view);
 	for (size_t i = 0; i < run->count; i++) {
 		struct election *e = &run->items[i];
-		size_t len = 0;
 		lua_pushvalue(L, fn);
 		lua_pushvalue(L, fn + 1);
 		cluster_view_push_assignment(L, run->view, e->name, e->partition);
 		lua_call(L, 2, 2);
 		if (lua_type(L, -2) != LUA_TSTRING && lua_type(L, -2) != LUA_TNIL)
 			luaL_error(L, "elect: returns a %s, a member id or nil is expected", luaL_typename(L, -2));
-		const char *id = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &len) : "";
-		e->leader = (struct str){ arena_strndup(run->arena, id, len), len };
-		len = 0;
-		const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : "";
-		len = len < REASON_MAX ? len : REASON_MAX;
-		e->reason = (struct str){ arena_strndup(run->arena, text, len), len };
+		e->leader = lua_copy_text(L, -2, run->arena, SIZE_MAX);
+		e->reason = lua_copy_text(L, -1, run->arena, PLAN_REASON_MAX);
 		lua_settop(L, fn + 1);
 	}
 	return 0;
-}
-
-static void begin(void *arg, struct sandbox *sb)
-{
-	((const struct election_run *)arg)->view->sb = sb;
-}
-
-static void end(void *arg, struct sandbox *sb)
-{
-	(void)sb;
-	((const struct election_run *)arg)->view->sb = NULL;
 }
 
 /* ---- which partitions ---- */
@@ -83,12 +67,10 @@ static double failover_after_s(const struct passes *p)
 	return (double)control_setting(p->lane.control, "failover_after_s");
 }
 
-static double silence_of(const struct cluster_view *v, struct str id)
+/* It was heard a moment ago. */
+static bool is_heard(const struct passes *p, struct str id)
 {
-	for (size_t i = 0; i < v->silence_count; i++)
-		if (str_eq(v->silences[i].member, id))
-			return v->silences[i].silent_s;
-	return 0;
+	return cluster_view_watched_silence(&p->lane.lv.view, id) < failover_after_s(p);
 }
 
 /* Loads a replicated partition that `member` leads, or ("") nobody does. False: it is none of them. */
@@ -109,14 +91,14 @@ static bool load(struct passes *p, const struct fsm_place *at, struct election *
 	out->unclean = extra.unclean;
 	const struct fsm_member *m = fsm_members_find(lv->view.members, o.owner);
 	out->owner_dead = o.owner.len > 0 && (!m || !m->alive);
-	out->owner_serves = m && m->alive && silence_of(&lv->view, m->id) < failover_after_s(p);
+	out->owner_serves = m && m->alive && is_heard(p, m->id);
 	return true;
 }
 
 /* Whose partitions the policy is asked about: the others' leaders do their work. */
 static bool is_gone(const struct passes *p, const struct fsm_member *m)
 {
-	return !m->alive || m->draining || silence_of(&p->lane.lv.view, m->id) >= failover_after_s(p);
+	return !m->alive || m->draining || !is_heard(p, m->id);
 }
 
 /* ---- what is made of the answer ---- */
@@ -197,8 +179,8 @@ static bool ask(struct passes *p, struct election *items, size_t count)
 		.kind = POLICY_FAILOVER,
 		.budget = &sandbox_budget_pass,
 		.run = run_elect,
-		.before = begin,
-		.after = end,
+		.before = policy_view_begin,
+		.after = policy_view_end,
 		.arg = &run,
 	};
 	if (count == 0)

@@ -207,3 +207,13 @@ void lua_write_json(lua_State *L, int index, struct json_writer *w)
 {
 	write_value(L, index, w, 0);
 }
+
+struct str lua_copy_text(lua_State *L, int index, struct arena *a, size_t max)
+{
+	struct str s = { "", 0 };
+	if (lua_type(L, index) == LUA_TSTRING)
+		s.p = lua_tolstring(L, index, &s.len);
+	if (s.len > max)
+		s.len = max;
+	return arena_str(a, s);
+}

@@ -8,6 +8,7 @@
 
 #include <lua.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "control/sandbox.h"
 #include "model/json.h"
@@ -26,5 +27,8 @@ LUA_JUMPS void lua_set_bool(lua_State *L, const char *key, bool v);
 /* Copies the value at `index` of `from` onto the top of `to`, another state: plain data only (nil, booleans, numbers,
  * texts, null, tables of those, at most 96 deep); anything else raises in `to`. Marks of lists are kept. */
 LUA_JUMPS void lua_copy_value(lua_State *from, int index, lua_State *to);
+
+/* The text at `index`, copied into the arena and cut to `max` bytes; "" when no text is there. */
+struct str lua_copy_text(lua_State *L, int index, struct arena *a, size_t max);
 
 #endif /* CONTROL_LUA_VALUE_H */

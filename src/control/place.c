@@ -6,6 +6,7 @@
 
 #include "control/lua_value.h"
 #include "fsm/assignments.h"
+#include "fsm/fsm.h"
 
 struct place_run {
 	struct cluster_view *view; /* first: policy_view_begin */
@@ -20,14 +21,13 @@ const struct place_refusal *place_refusal(const struct fsm_members *members, str
 	static const struct place_refusal dead = { "target_not_alive", "is not alive" };
 	static const struct place_refusal draining = { "target_draining", "is draining" };
 	static const struct place_refusal cordoned = { "target_not_placeable", "is not placeable" };
-	const struct fsm_member *m = fsm_members_find(members, id);
-	if (!m)
-		return &unknown;
-	if (!m->alive)
-		return &dead;
-	if (m->draining)
-		return &draining;
-	return m->placeable ? NULL : &cordoned;
+	switch (fsm_members_receiver(members, id)) {
+	case 0: return NULL;
+	case FSM_MEMBER_NOT_FOUND: return &unknown;
+	case FSM_TARGET_NOT_ALIVE: return &dead;
+	case FSM_TARGET_DRAINING: return &draining;
+	default: return &cordoned;
+	}
 }
 
 /* Ids in byte order, a NUL behind each. */
@@ -94,12 +94,10 @@ static LUA_JUMPS void read_reason(lua_State *L, int index, struct place_answer *
 
 static LUA_JUMPS struct str read_id(lua_State *L, int index, const struct place_run *run, uint32_t partition)
 {
-	size_t len;
 	if (lua_type(L, index) != LUA_TSTRING)
 		luaL_error(L, "place: partition %d is given a %s, a member id is expected", (int)partition,
 		           luaL_typename(L, index));
-	const char *id = lua_tolstring(L, index, &len);
-	return (struct str){ arena_strndup(run->arena, id, len), len };
+	return lua_copy_text(L, index, run->arena, SIZE_MAX);
 }
 
 /* A member id, or a list of them, the leader first. */

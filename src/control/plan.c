@@ -11,22 +11,13 @@
 
 /* ---- what a policy returns ---- */
 
-static LUA_JUMPS struct str read_text(lua_State *L, int index, struct arena *a)
-{
-	size_t len;
-	const char *text = lua_tolstring(L, index, &len);
-	return (struct str){ arena_strndup(a, text, len), len };
-}
-
 /* Field `name` of the table on top; "" when it is not there. */
-static LUA_JUMPS struct str field_text(lua_State *L, struct arena *a, const char *name)
+static LUA_JUMPS struct str field_text(lua_State *L, struct arena *a, const char *name, size_t max)
 {
-	struct str s = STR_LIT("");
 	const int type = lua_getfield(L, -1, name);
-	if (type == LUA_TSTRING)
-		s = read_text(L, -1, a);
-	else if (type != LUA_TNIL)
+	if (type != LUA_TSTRING && type != LUA_TNIL)
 		luaL_error(L, "plan: '%s' of an intent is a %s, a text is expected", name, luaL_typename(L, -1));
+	const struct str s = lua_copy_text(L, -1, a, max);
 	lua_pop(L, 1);
 	return s;
 }
@@ -49,7 +40,7 @@ static LUA_JUMPS void read_intent(lua_State *L, struct arena *a, struct plan_int
 	if (!lua_istable(L, -1))
 		luaL_error(L, "plan: an intent is a %s, a table is expected", luaL_typename(L, -1));
 	check_fields(L);
-	*out = (struct plan_intent){ .topic = field_text(L, a, "topic") };
+	*out = (struct plan_intent){ .topic = field_text(L, a, "topic", SIZE_MAX) };
 	int is_int;
 	lua_getfield(L, -1, "partition");
 	out->partition = lua_tointegerx(L, -1, &is_int);
@@ -58,12 +49,10 @@ static LUA_JUMPS void read_intent(lua_State *L, struct arena *a, struct plan_int
 	lua_getfield(L, -2, "abort");
 	out->abort = lua_toboolean(L, -1);
 	lua_pop(L, 2);
-	out->to = field_text(L, a, "to");
-	out->from = field_text(L, a, "from");
-	out->leader = field_text(L, a, "leader");
-	out->reason = field_text(L, a, "reason");
-	if (out->reason.len > PLAN_REASON_MAX)
-		out->reason.len = PLAN_REASON_MAX;
+	out->to = field_text(L, a, "to", SIZE_MAX);
+	out->from = field_text(L, a, "from", SIZE_MAX);
+	out->leader = field_text(L, a, "leader", SIZE_MAX);
+	out->reason = field_text(L, a, "reason", PLAN_REASON_MAX);
 	if ((out->to.len > 0) + (out->leader.len > 0) + out->abort != 1)
 		luaL_error(L, "plan: an intent has one of 'to', 'leader' and 'abort'");
 }
@@ -87,12 +76,7 @@ void plan_read(lua_State *L, int list, struct arena *a, struct plan_answer *out)
 		if (lua_next(L, list))
 			luaL_error(L, "plan: returns a table that is no list");
 	}
-	if (lua_type(L, list + 1) == LUA_TSTRING)
-		out->reason = read_text(L, list + 1, a);
-	else
-		out->reason = STR_LIT("");
-	if (out->reason.len > PLAN_REASON_MAX)
-		out->reason.len = PLAN_REASON_MAX;
+	out->reason = lua_copy_text(L, list + 1, a, PLAN_REASON_MAX);
 }
 
 /* ---- what the core makes of it ---- */

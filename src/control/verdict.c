@@ -2,6 +2,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "control/lua_value.h"
 #include "control/plan.h"
 
 struct verdict_run {
@@ -40,10 +41,7 @@ static LUA_JUMPS int run_verdicts(lua_State *L)
 		cluster_view_push_member(L, run->view, v->member);
 		lua_call(L, 2, 2);
 		v->yes = verdict_read(L, -2, run->kind);
-		size_t len = 0;
-		const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : "";
-		v->reason.len = len < PLAN_REASON_MAX ? len : PLAN_REASON_MAX;
-		v->reason.p = arena_strndup(run->arena, text, v->reason.len);
+		v->reason = lua_copy_text(L, -1, run->arena, PLAN_REASON_MAX);
 		lua_settop(L, fn + 1);
 	}
 	return 0;

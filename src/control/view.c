@@ -52,13 +52,21 @@ static struct view_pending pending_of(const struct cluster_view *v, struct str i
 	return (struct view_pending){ id, 0, 0 };
 }
 
-/* `record` is on top. */
-static LUA_JUMPS double silence_of(lua_State *L, const struct cluster_view *v, struct str id)
+double cluster_view_watched_silence(const struct cluster_view *v, struct str id)
 {
 	for (size_t i = 0; i < v->silence_count; i++) {
 		if (str_eq(v->silences[i].member, id))
 			return v->silences[i].silent_s;
 	}
+	return -1;
+}
+
+/* `record` is on top. */
+static LUA_JUMPS double silence_of(lua_State *L, const struct cluster_view *v, struct str id)
+{
+	const double watched_s = cluster_view_watched_silence(v, id);
+	if (watched_s >= 0)
+		return watched_s;
 	lua_getfield(L, -1, "last_heartbeat");
 	const double since_s = v->now_s - (double)lua_tointeger(L, -1);
 	lua_pop(L, 1);

@@ -80,6 +80,8 @@ struct cluster_view {
 
 /* Pushes the object and ties it to `v`, which outlives the object; seeds the dice from the index. The object has one
  * user value free for its maker. */
+/* For how long the leader has heard nothing of it, in seconds; -1: it has not watched it. */
+double cluster_view_watched_silence(const struct cluster_view *v, struct str id);
 LUA_JUMPS void cluster_view_push(lua_State *L, struct cluster_view *v);
 /* ---- for the files of the view ---- */
 

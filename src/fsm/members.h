@@ -63,6 +63,10 @@ struct fsm_members {
 	const struct fsm_member *rows;
 };
 const struct fsm_member *fsm_members_find(const struct fsm_members *m, struct str id); /* NULL: no such member */
+/* Why no partition may be given to it: 0, or FSM_MEMBER_NOT_FOUND, FSM_TARGET_NOT_ALIVE, FSM_TARGET_DRAINING,
+ * FSM_TARGET_NOT_PLACEABLE of fsm/fsm.h. The one rule for requests, policies and the log. */
+int fsm_members_receiver(const struct fsm_members *m, struct str id);
+int fsm_receiver_refusal(bool alive, bool draining, bool placeable);
 /* For those without a struct fsm_reader (which shares and keeps them): parses every row. One count is the caller's. */
 MUST_CHECK int fsm_members_load(struct store_txn *txn, const struct fsm_members **out);
 void fsm_members_unref(const struct fsm_members *m); /* accepts NULL */

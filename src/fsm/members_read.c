@@ -138,6 +138,21 @@ const struct fsm_member *fsm_members_find(const struct fsm_members *m, struct st
 	return NULL;
 }
 
+int fsm_receiver_refusal(bool alive, bool draining, bool placeable)
+{
+	if (!alive)
+		return FSM_TARGET_NOT_ALIVE;
+	if (draining)
+		return FSM_TARGET_DRAINING;
+	return placeable ? 0 : FSM_TARGET_NOT_PLACEABLE;
+}
+
+int fsm_members_receiver(const struct fsm_members *m, struct str id)
+{
+	const struct fsm_member *found = fsm_members_find(m, id);
+	return found ? fsm_receiver_refusal(found->alive, found->draining, found->placeable) : FSM_MEMBER_NOT_FOUND;
+}
+
 static int read_row(struct store_txn *txn, struct str id, struct str record, struct arena *a, struct fsm_member *out)
 {
 	struct fsm_member_extra extra;

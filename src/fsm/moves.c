@@ -44,14 +44,10 @@ static int judge_target(struct apply *a, struct str id)
 	int rc = fsm_get_record(a, STORE_MEMBERS, id, &member_type, &m);
 	if (rc)
 		return rc == ERR_NOTFOUND ? FSM_MEMBER_NOT_FOUND : rc;
-	if (!str_is(m.status, MEMBER_ALIVE))
-		return FSM_TARGET_NOT_ALIVE;
-	if (m.draining)
-		return FSM_TARGET_DRAINING;
 	rc = member_row_load(a, id, &row);
 	if (rc)
 		return rc;
-	return row.offers && !row.cordoned ? 0 : FSM_TARGET_NOT_PLACEABLE;
+	return fsm_receiver_refusal(str_is(m.status, MEMBER_ALIVE), m.draining, row.offers && !row.cordoned);
 }
 
 /* A move that changes its target is one already counted. */

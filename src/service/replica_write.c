@@ -60,17 +60,10 @@ static enum svc_verdict judge_member(struct svc_task *t, struct str id, bool new
 	memcpy(name, id.p, id.len);
 	name[id.len] = '\0';
 
-	const struct fsm_member *m = fsm_members_find(members, id);
+	const int refusal = fsm_members_receiver(members, id);
+	const bool counts = new_copy || refusal == FSM_MEMBER_NOT_FOUND || refusal == FSM_TARGET_NOT_ALIVE;
 
-	if (!m)
-		return svc_write_refuse(t, FSM_MEMBER_NOT_FOUND, name, a);
-	if (!m->alive)
-		return svc_write_refuse(t, FSM_TARGET_NOT_ALIVE, name, a);
-	if (new_copy && m->draining)
-		return svc_write_refuse(t, FSM_TARGET_DRAINING, name, a);
-	if (new_copy && !m->placeable)
-		return svc_write_refuse(t, FSM_TARGET_NOT_PLACEABLE, name, a);
-	return SVC_VERDICT_OK;
+	return refusal && counts ? svc_write_refuse(t, refusal, name, a) : SVC_VERDICT_OK;
 }
 
 static void answer_row(struct svc_task *t, raft_index index, struct svc_answer *a)

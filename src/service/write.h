@@ -236,6 +236,13 @@ void svc_hash_drop(struct svc_task *t);  /* what an unfinished write holds */
 
 /* ---- member_write.c ---- */
 
+/* The path's member: its record into w->member, what veena keeps beside it into `x`. */
+enum svc_verdict svc_write_load_member(struct svc_task *t, struct store_txn *txn, struct fsm_member_extra *x,
+                                       struct svc_answer *a, int *rc);
+bool svc_write_is_configured(struct svc_task *t, struct str id); /* a server of the Raft configuration */
+
+/* ---- broker_write.c ---- */
+
 /* A broker does it as itself, by a grant on its id. */
 enum svc_verdict svc_write_may_act_as(struct svc_task *t, struct str id, struct svc_answer *a);
 /* The same of a request in a member's name that is not about the member itself: whoever sends a session must have the

@@ -153,9 +153,7 @@ int fsm_member_session(struct apply *a, const void *command)
 	const struct cmd_member_session *c = command;
 	struct member_row row;
 	struct member m;
-	int rc = member_load(a, c->id, &m);
-	if (rc == 0)
-		rc = member_row_load(a, c->id, &row);
+	int rc = member_load_whole(a, c->id, &m, &row);
 	if (rc)
 		return rc;
 	if (row.kind == FSM_KIND_SERVER)

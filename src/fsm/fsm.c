@@ -55,7 +55,20 @@ static int check_store(struct fsm *f, struct err *e)
 	return rc;
 }
 
-/* Databases that are missing are made, and the stamp is renewed with them: it must go on naming the last commit. */
+/* The end of a write outside of a batch, whose last step said `rc`: the stamp must go on naming the last commit. */
+static int end_write(struct fsm *f, struct store_txn *txn, int rc, struct err *e)
+{
+	if (rc == 0)
+		rc = fsm_state_save(txn, &f->state);
+	if (rc) {
+		fsm_txn_err(txn, rc, e);
+		store_abort(txn);
+		return rc;
+	}
+	return store_commit(txn, e);
+}
+
+/* Databases that are missing are made. */
 static int make_complete(struct fsm *f, struct err *e)
 {
 	struct store_txn *txn;
@@ -65,14 +78,7 @@ static int make_complete(struct fsm *f, struct err *e)
 	if (rc)
 		return rc;
 	rc = store_create_missing(txn);
-	if (rc == 0)
-		rc = fsm_state_save(txn, &f->state);
-	if (rc) {
-		fsm_txn_err(txn, rc, e);
-		store_abort(txn);
-		return rc;
-	}
-	return store_commit(txn, e);
+	return end_write(f, txn, rc, e);
 }
 
 static void show_state(struct fsm *f)
@@ -231,14 +237,7 @@ int fsm_set_conf(struct fsm *f, const void *bytes, size_t len, struct err *e)
 	if (rc)
 		return rc;
 	rc = fsm_save_conf(txn, f->state.applied, bytes, len);
-	if (rc == 0)
-		rc = fsm_state_save(txn, &f->state);
-	if (rc) {
-		fsm_txn_err(txn, rc, e);
-		store_abort(txn);
-		return rc;
-	}
-	return store_commit(txn, e);
+	return end_write(f, txn, rc, e);
 }
 
 int fsm_mend(struct fsm *f, struct err *e)

@@ -201,7 +201,10 @@ MUST_CHECK int packed_load(struct apply *a, struct str name, struct packed *out)
 
 MUST_CHECK int topic_extra_load(struct apply *a, struct str name, struct topic_extra *out); /* defaults when absent */
 bool topic_extra_is_default(const struct topic_extra *x);
-MUST_CHECK int topic_extra_store(struct apply *a, struct str name, const struct topic_extra *x);
+/* How a command on them begins and ends: the topic, if it is the incarnation that is meant; stored, told and shown. */
+MUST_CHECK int topic_extra_begin(struct apply *a, struct str name, struct str expect_id, struct topic_state *t,
+                                 struct topic_extra *x);
+MUST_CHECK int topic_extra_end(struct apply *a, struct topic_state *t, const struct topic_extra *x);
 
 /* ---- fanout.c ---- */
 
@@ -295,6 +298,8 @@ MUST_CHECK int member_row_store(struct apply *a, struct str id, const struct mem
 /* ---- members.c, for brokers.c ---- */
 
 MUST_CHECK int member_load(struct apply *a, struct str id, struct member *out); /* FSM_MEMBER_NOT_FOUND */
+/* The same, and what veena keeps beside it. */
+MUST_CHECK int member_load_whole(struct apply *a, struct str id, struct member *m, struct member_row *row);
 /* `old` NULL: a new member. Judges only while judging. */
 MUST_CHECK int member_store(struct apply *a, const struct member *old, const struct member *now);
 /* Record and what veena keeps go, a tombstone comes; partitions that name it go on counting. */

@@ -33,7 +33,7 @@ bool topic_extra_is_default(const struct topic_extra *x)
 	       x->labels.count == 0;
 }
 
-int topic_extra_store(struct apply *a, struct str name, const struct topic_extra *x)
+static int topic_extra_store(struct apply *a, struct str name, const struct topic_extra *x)
 {
 	return topic_extra_is_default(x) ? fsm_del(a, STORE_X_LABELS, name)
 	                                 : fsm_put_record(a, STORE_X_LABELS, name, &topic_extra_type, x, 0);
@@ -66,17 +66,32 @@ static bool is_same_map(const struct str_map *x, const struct str_map *y)
 	return true;
 }
 
+int topic_extra_begin(struct apply *a, struct str name, struct str expect_id, struct topic_state *t,
+                      struct topic_extra *x)
+{
+	int rc = topic_state_load(a, name, t);
+	if (rc)
+		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
+	if (!str_eq(t->rec.id, expect_id))
+		return FSM_TOPIC_CHANGED;
+	return topic_extra_load(a, name, x);
+}
+
+int topic_extra_end(struct apply *a, struct topic_state *t, const struct topic_extra *x)
+{
+	int rc = topic_extra_store(a, t->rec.name, x);
+	if (rc)
+		return rc;
+	fsm_note(a, FSM_DOMAIN_TOPICS, t->rec.name, FSM_OP_PUT);
+	return topic_state_retail(a, t);
+}
+
 int fsm_topic_labels(struct apply *a, const void *command)
 {
 	const struct cmd_topic_labels *c = command;
 	struct topic_extra old, now;
 	struct topic_state t;
-	int rc = topic_state_load(a, c->topic, &t);
-	if (rc)
-		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
-	if (!str_eq(t.rec.id, c->expect_id))
-		return FSM_TOPIC_CHANGED;
-	rc = topic_extra_load(a, c->topic, &old);
+	int rc = topic_extra_begin(a, c->topic, c->expect_id, &t, &old);
 	if (rc)
 		return rc;
 	if (rules_check_labels(&c->labels, "labels", NULL, NULL) != 0)
@@ -87,9 +102,5 @@ int fsm_topic_labels(struct apply *a, const void *command)
 		return FSM_INVALID;
 	if (is_judging(a) || is_same_map(&old.labels, &now.labels))
 		return 0;
-	rc = topic_extra_store(a, c->topic, &now);
-	if (rc)
-		return rc;
-	fsm_note(a, FSM_DOMAIN_TOPICS, c->topic, FSM_OP_PUT);
-	return topic_state_retail(a, &t);
+	return topic_extra_end(a, &t, &now);
 }

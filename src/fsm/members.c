@@ -8,6 +8,12 @@ int member_load(struct apply *a, struct str id, struct member *out)
 	return rc == ERR_NOTFOUND ? FSM_MEMBER_NOT_FOUND : rc;
 }
 
+int member_load_whole(struct apply *a, struct str id, struct member *m, struct member_row *row)
+{
+	int rc = member_load(a, id, m);
+	return rc ? rc : member_row_load(a, id, row);
+}
+
 /* What requests are routed by. It must not move with heartbeats or draining: the controller's watch follows it. */
 static bool routes_alike(const struct member *x, const struct member *y)
 {
@@ -141,9 +147,7 @@ int fsm_member_remove_if(struct apply *a, const void *command)
 	const struct cmd_member_at *c = command;
 	struct member_row row;
 	struct member m;
-	int rc = member_load(a, c->id, &m);
-	if (rc == 0)
-		rc = member_row_load(a, c->id, &row);
+	int rc = member_load_whole(a, c->id, &m, &row);
 	if (rc)
 		return rc;
 	if (!m.draining)
@@ -226,9 +230,7 @@ int fsm_member_cordon(struct apply *a, const void *command)
 	const struct cmd_member_cordon *c = command;
 	struct member_row row;
 	struct member m;
-	int rc = member_load(a, c->id, &m);
-	if (rc == 0)
-		rc = member_row_load(a, c->id, &row);
+	int rc = member_load_whole(a, c->id, &m, &row);
 	if (rc || is_judging(a) || row.cordoned == c->cordoned)
 		return rc;
 	row.cordoned = c->cordoned;
@@ -254,9 +256,7 @@ int fsm_member_labels(struct apply *a, const void *command)
 	struct member_row row;
 	struct topic_extra old;
 	struct member m;
-	int rc = member_load(a, c->id, &m);
-	if (rc == 0)
-		rc = member_row_load(a, c->id, &row);
+	int rc = member_load_whole(a, c->id, &m, &row);
 	if (rc == 0)
 		rc = parse_labels(a, c->id, row.labels, &old);
 	if (rc)

@@ -222,7 +222,7 @@ static int update_slot(struct apply *a, const struct place *now)
 	s->owner = now->owner;
 	s->target = now->target;
 	s->version = a->index;
-	s->leaderless = now->owner.len == 0 && now->set.count > 0;
+	s->leaderless = is_leaderless(now);
 	s->pinned = s->pinned && now->owner.len > 0;
 	s->move_id = now->target.len ? a->index : 0; /* no row is written with a target but to set it, or its source */
 	return packed_store(a, now->topic, &old, &packed);

@@ -287,16 +287,11 @@ int fsm_topic_replicas(struct apply *a, const void *command)
 	const struct cmd_topic_replicas *c = command;
 	struct topic_extra old, now;
 	struct topic_state t;
-	int rc = topic_state_load(a, c->topic, &t);
-	if (rc)
-		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
-	if (!str_eq(t.rec.id, c->expect_id))
-		return FSM_TOPIC_CHANGED;
-	if (topic_is_stub(&t.rec))
-		return FSM_STUB_IMMUTABLE;
-	rc = topic_extra_load(a, c->topic, &old);
+	int rc = topic_extra_begin(a, c->topic, c->expect_id, &t, &old);
 	if (rc)
 		return rc;
+	if (topic_is_stub(&t.rec))
+		return FSM_STUB_IMMUTABLE;
 	now = old;
 	if (c->replicas.set)
 		now.replicas = c->replicas.value;
@@ -316,12 +311,7 @@ int fsm_topic_replicas(struct apply *a, const void *command)
 		if (rc == 0)
 			rc = topic_state_load(a, c->topic, &t);
 	}
-	if (rc == 0)
-		rc = topic_extra_store(a, c->topic, &now);
-	if (rc)
-		return rc;
-	fsm_note(a, FSM_DOMAIN_TOPICS, c->topic, FSM_OP_PUT);
-	return topic_state_retail(a, &t);
+	return rc ? rc : topic_extra_end(a, &t, &now);
 }
 
 /* ---- 81 ---- */

@@ -311,7 +311,15 @@ static enum svc_verdict alter_labels(struct svc_task *t, struct store_txn *txn, 
 	return v == SVC_VERDICT_OK ? svc_write_judge(t, txn, CMD_TOPIC_LABELS, &cmd, a, rc) : v;
 }
 
-/* What veena adds to the record; new partitions too need to know how many copies they shall have. */
+/* Does it ask for what veena adds to the record? New partitions too need to know how many copies they shall have. */
+static bool needs_extra(const struct svc_write *w)
+{
+	const struct topic_alter *b = &w->body.alter;
+
+	return b->labels.count > 0 || b->replicas.set || b->unclean.set || b->replica_lag.set || b->replica_lag.null ||
+	       w->want_count > 0;
+}
+
 static enum svc_verdict alter_extra(struct svc_task *t, struct store_txn *txn, struct svc_answer *a, int *rc)
 {
 	struct svc_write *w = t->write;
@@ -348,7 +356,7 @@ static enum svc_verdict alter_check(struct svc_task *t, struct store_txn *txn, s
 		v = svc_write_may_manage(t, &w->topic, a);
 	if (v == SVC_VERDICT_OK && w->has_config)
 		v = alter_config(t, txn, a, rc);
-	if (v == SVC_VERDICT_OK)
+	if (v == SVC_VERDICT_OK && needs_extra(w))
 		v = alter_extra(t, txn, a, rc);
 	if (v == SVC_VERDICT_OK && w->schema.document.p)
 		v = svc_schema_check_next(t, txn, &stored, &w->body.alter.schema_base_version, a, rc);

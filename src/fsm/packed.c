@@ -175,6 +175,7 @@ uint32_t packed_unplaced(const struct packed *p)
 
 void fsm_put_topic_tail(const struct topic *t, const struct topic_extra *x, struct buf *out)
 {
+	assert(x->replicas > 0); /* TOPIC_EXTRA_DEFAULT is what a topic without additions has */
 	if (t->role.len == 0)
 		buf_puts(out, ",\"role\":\"" TOPIC_ROLE_STANDALONE "\"");
 	/* An object goes on where another one ends. */

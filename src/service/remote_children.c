@@ -126,7 +126,7 @@ static void plan(struct svc_task *t)
 /* The stub as it will be. */
 static void plan_stub(struct svc_task *t)
 {
-	static const struct topic_extra nothing;
+	const struct topic_extra nothing = TOPIC_EXTRA_DEFAULT;
 	struct svc_write *w = t->write;
 	const struct cmd_remote_child_attach *c = &w->attach->cmd;
 

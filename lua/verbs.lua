@@ -3,6 +3,7 @@
 --   name, args ("[X]" may be left out), options {name, kind = text|integer|boolean|flag|list, help}, about, example,
 --   run(client, call)
 
+local changes = require "veena.verbs_change"
 local client = require "veena.client"
 local fanout = require "veena.verbs_fanout"
 local http = require "veena.http"
@@ -311,12 +312,6 @@ local function filter_options()
   return out
 end
 
--- "orders/3" as topic and partition; the partition is nil for a topic alone.
-local function split_partition(text)
-  local topic, partition = text:match("^(.+)/(%d+)$")
-  return topic or text, partition
-end
-
 -- Copies as one cell: the leader first, those in sync with a star.
 local function show_copies(copies)
   local out = {}
@@ -325,6 +320,8 @@ local function show_copies(copies)
   end
   return #out > 0 and table.concat(out, " ") or nil
 end
+
+local change_of = changes.asker(changes.show_would)
 
 local function show_leader(a)
   output.facts{ { "partition", ("%s/%d"):format(a.topic, a.partition) }, { "state", a.state },
@@ -337,32 +334,28 @@ verb{
   args = { "TOPIC/P", "[ID]" },
   options = {
     { name = "unclean", kind = "flag", help = "also to a copy that is not in sync: what it lacks is given up" },
-    { name = "dry-run", kind = "flag", help = "what would be done, without doing it" },
+    changes.DRY_RUN,
   },
   about = "who leads a partition; with ID, hands it over",
   example = "veena leader orders/3 b7",
   run = function(c, call)
-    local topic, partition = split_partition(call.args[1])
+    local topic, partition = changes.split_partition(call.args[1])
     if not partition then
       client.fail(EXIT_USAGE, "leader: name a partition, as orders/3")
     end
     local path = topic_path(topic, "partitions", partition)
-    local body, answer = c:call("GET", path)
-    if call.args[2] then
-      if call.options.unclean then
-        confirm(call, ("Let %s lead %s, and give up what it lacks?"):format(call.args[2], call.args[1]))
-      end
-      local query = { dry_run = call.options["dry-run"] and "true" or nil }
-      body, answer = c:call("POST", client.path(path .. "/leader", query), { leader = call.args[2],
-        topic_id = body.topic_id, expected_epoch = body.leader_epoch or 0, unclean = call.options.unclean })
+    local row, answer = c:call("GET", path)
+    local id = call.args[2]
+    if not id then
+      answer_with(call, row, answer, show_leader)
+      return
     end
-    answer_with(call, body, answer, function()
-      if body.dry_run then
-        print(body.would and "would be handed over" or "refused: " .. body.reasons[1].message)
-      else
-        show_leader(body)
-      end
-    end)
+    if call.options.unclean then
+      confirm(call, ("Let %s lead %s, and give up what it lacks?"):format(id, call.args[1]))
+    end
+    change_of(c, call, "POST", path .. "/leader", {
+      leader = id, topic_id = row.topic_id, expected_epoch = row.leader_epoch or 0, unclean = call.options.unclean,
+    }, ("handing %s over to %s"):format(call.args[1], id), show_leader)
   end,
 }
 
@@ -377,7 +370,7 @@ verb{
   about = "what the leader confirms to exist or to be held",
   example = "veena confirm orders/3 --member b7",
   run = function(c, call)
-    local topic, partition = split_partition(call.args[1])
+    local topic, partition = changes.split_partition(call.args[1])
     local target = "/v1/confirm/topics/" .. http.escape(topic) .. (partition and "/partitions/" .. partition or "")
     local body, answer = c:call("GET", client.path(target, fields(call, { "id", "member", "attach-epoch" })))
     answer_with(call, body, answer, function()

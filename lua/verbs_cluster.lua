@@ -1,12 +1,13 @@
 -- The verbs about the cluster itself: its servers, its leader, its log. verbs.lua hands in how verbs are made.
 
+local changes = require "veena.verbs_change"
 local client = require "veena.client"
 local http = require "veena.http"
 local json = require "veena.json"
 local output = require "veena.output"
 
 local SERVERS = "/v1/cluster/servers"
-local DRY_RUN = { name = "dry-run", kind = "flag", help = "only say what would be done" }
+local DRY_RUN = changes.DRY_RUN
 
 local function given(value)
   return value ~= json.null and value or nil
@@ -74,6 +75,8 @@ local function show_would(body, what)
   end
 end
 
+local asks = changes.asker(show_would)
+
 local function show_added(s, answer)
   local done = answer.status == 201 and "added" or "set"
   if s.voter then
@@ -89,10 +92,9 @@ end
 
 local MOVES = "/v1/cluster/moves"
 
--- "orders/3" -> "orders", "3"
 local function place_of(call, text)
-  local topic, partition = text:match("^(.+)/(%d+)$")
-  if not topic then
+  local topic, partition = changes.split_partition(text)
+  if not partition then
     client.fail(2, ("%s: %q is no TOPIC/PARTITION"):format(call.name or "moves", text))
   end
   return topic, partition
@@ -225,21 +227,6 @@ local LOG_OPTIONS = {
 -- ---- the verbs ----
 
 return function(verb, kit)
-  local function dry_run(call)
-    return { dry_run = call.options["dry-run"] and "true" or nil }
-  end
-
-  local function asks(c, call, method, path, value, what, show)
-    local body, answer = c:call(method, client.path(path, dry_run(call)), value)
-    if call.global.json then
-      io.write(answer.body)
-    elseif call.options["dry-run"] then
-      show_would(body, what)
-    else
-      show(body, answer)
-    end
-  end
-
   verb{
     name = "servers list",
     alias = "servers",

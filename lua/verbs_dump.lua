@@ -2,6 +2,7 @@
 --
 -- A dump is of one index. What is no configuration is not in it: owners of partitions, members, users' passwords.
 
+local changes = require "veena.verbs_change"
 local client = require "veena.client"
 local http = require "veena.http"
 local json = require "veena.json"
@@ -205,7 +206,7 @@ end
 dump.load = {
   name = "load",
   args = { "FILE" },
-  options = { { name = "dry-run", kind = "flag", help = "only say what would be done" } },
+  options = { changes.DRY_RUN },
   about = "makes the cluster as a dump says; deletes nothing",
   example = "veena load cluster.jsonl --dry-run",
   run = function(c, call)

@@ -1,12 +1,13 @@
 -- The verbs about members, servers and brokers alike. verbs.lua hands in how verbs are made.
 
+local changes = require "veena.verbs_change"
 local client = require "veena.client"
 local fanout = require "veena.verbs_fanout"
 local http = require "veena.http"
 local output = require "veena.output"
 
 local MEMBERS = "/v1/cluster/members"
-local DRY_RUN = { name = "dry-run", kind = "flag", help = "only say what would be done" }
+local DRY_RUN = changes.DRY_RUN
 
 local function path_of(id, action)
   return MEMBERS .. "/" .. http.escape(id) .. (action and "/" .. action or "")
@@ -50,29 +51,9 @@ local function show_one(m)
   show_blocked(m)
 end
 
-local function show_would(body, what)
-  for _, reason in ipairs(body.reasons) do
-    print(("%s would be refused: %s (%s)"):format(what, reason.message, reason.code))
-  end
-  if body.would then
-    print(what .. " would be carried out")
-  end
-end
+local ask = changes.asker(changes.show_would)
 
 return function(verb, kit)
-  -- What changes something: asked for, shown as JSON, as a dry run, or by `show`.
-  local function ask(c, call, method, path, body, what, show)
-    local dry = call.options["dry-run"]
-    local answer_body, answer = c:call(method, client.path(path, { dry_run = dry and "true" or nil }), body)
-    if call.global.json then
-      io.write(answer.body)
-    elseif dry then
-      show_would(answer_body, what)
-    else
-      show(answer_body)
-    end
-  end
-
   local function patch(c, call, body, done)
     local id = call.args[1]
     ask(c, call, "PATCH", path_of(id), body, nil, function()

@@ -62,11 +62,9 @@ int fsm_partition_place(struct apply *a, const void *command)
 	const struct cmd_partition_place *c = command;
 	struct place row;
 	struct topic t;
-	int rc = fsm_get_record(a, STORE_TOPICS, c->topic, &topic_type, &t);
+	int rc = topic_record_load(a, c->topic, c->expect_id, &t);
 	if (rc)
-		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
-	if (!str_eq(t.id, c->expect_id))
-		return FSM_TOPIC_CHANGED;
+		return rc;
 	if (c->partition < 0 || c->partition >= t.partitions)
 		return FSM_PARTITION_RANGE;
 	rc = judge_placeable_owner(a, c->owner_id);

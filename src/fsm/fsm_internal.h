@@ -184,6 +184,8 @@ struct topic_state {
 	struct topic rec;
 	struct packed packed;
 };
+/* The record alone, if it is the incarnation that is meant; else FSM_TOPIC_NOT_FOUND, FSM_TOPIC_CHANGED. */
+MUST_CHECK int topic_record_load(struct apply *a, struct str name, struct str expect_id, struct topic *out);
 MUST_CHECK int topic_state_load(struct apply *a, struct str name, struct topic_state *out); /* ERR_NOTFOUND */
 MUST_CHECK int topic_state_insert(struct apply *a, const struct topic *rec, struct topic_state *out);
 /* Writes what changed in out->rec, whose stored form is `old`; keeps slots and indexes in step with its partitions. */

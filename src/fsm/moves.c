@@ -15,11 +15,9 @@ static int load(struct apply *a, struct str topic, struct str expect_id, int64_t
 {
 	struct topic t;
 	struct packed packed;
-	int rc = fsm_get_record(a, STORE_TOPICS, topic, &topic_type, &t);
+	int rc = topic_record_load(a, topic, expect_id, &t);
 	if (rc)
-		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
-	if (!str_eq(t.id, expect_id))
-		return FSM_TOPIC_CHANGED;
+		return rc;
 	if (partition < 0 || partition >= t.partitions)
 		return FSM_PARTITION_RANGE;
 	rc = place_load(a, topic, partition, &out->row);

@@ -221,18 +221,10 @@ struct target {
 	struct place place;
 };
 
-static int load_topic(struct apply *a, struct str name, struct str expect_id, struct topic *out)
-{
-	int rc = fsm_get_record(a, STORE_TOPICS, name, &topic_type, out);
-	if (rc)
-		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
-	return str_eq(out->id, expect_id) ? 0 : FSM_TOPIC_CHANGED;
-}
-
 static int load_set(struct apply *a, struct str name, struct str expect_id, int64_t partition, uint64_t epoch,
                     struct target *out)
 {
-	int rc = load_topic(a, name, expect_id, &out->topic);
+	int rc = topic_record_load(a, name, expect_id, &out->topic);
 	if (rc == 0 && (partition < 0 || partition >= out->topic.partitions))
 		rc = FSM_PARTITION_RANGE;
 	if (rc)
@@ -336,7 +328,7 @@ int fsm_replicas_place(struct apply *a, const void *command)
 	struct topic_extra extra;
 	struct place row;
 	struct topic t;
-	int rc = load_topic(a, c->topic, c->expect_id, &t);
+	int rc = topic_record_load(a, c->topic, c->expect_id, &t);
 	if (rc == 0)
 		rc = topic_extra_load(a, c->topic, &extra);
 	if (rc)

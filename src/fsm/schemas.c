@@ -238,10 +238,8 @@ int fsm_schema_put_if(struct apply *a, const void *command)
 {
 	const struct cmd_schema_put_if *c = command;
 	struct topic t;
-	int rc = fsm_get_record(a, STORE_TOPICS, c->topic, &topic_type, &t);
+	int rc = topic_record_load(a, c->topic, c->expect_id, &t);
 	if (rc)
-		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
-	if (!str_eq(t.id, c->expect_id))
-		return FSM_TOPIC_CHANGED;
+		return rc;
 	return append_version(a, &t, c->version, c->schema, true);
 }

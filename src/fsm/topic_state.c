@@ -126,6 +126,14 @@ static int resize(struct apply *a, struct topic_state *t, const struct packed *b
 
 /* ---- the whole topic ---- */
 
+int topic_record_load(struct apply *a, struct str name, struct str expect_id, struct topic *out)
+{
+	int rc = fsm_get_record(a, STORE_TOPICS, name, &topic_type, out);
+	if (rc)
+		return rc == ERR_NOTFOUND ? FSM_TOPIC_NOT_FOUND : rc;
+	return str_eq(out->id, expect_id) ? 0 : FSM_TOPIC_CHANGED;
+}
+
 int topic_state_load(struct apply *a, struct str name, struct topic_state *out)
 {
 	int rc = fsm_get_record(a, STORE_TOPICS, name, &topic_type, &out->rec);

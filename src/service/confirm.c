@@ -94,13 +94,6 @@ static const char *role_of(const struct fsm_owner *o, const struct fsm_replicas 
 	return o->target.len > 0 && str_eq(o->target, member) ? "target" : NULL;
 }
 
-static const char *liveness_of(const struct fsm_members *members, struct str owner)
-{
-	const struct fsm_member *m = fsm_members_find(members, owner);
-
-	return !m ? "unknown" : m->alive ? "alive" : "dead";
-}
-
 static int put_partition(struct store_txn *txn, struct svc_answer *a, const struct svc_request *rq,
                          const struct fsm_topic *t, struct str id, const struct fsm_members *members)
 {
@@ -128,7 +121,7 @@ static int put_partition(struct store_txn *txn, struct svc_answer *a, const stru
 	json_key(&w, "assignment");
 	fsm_write_assignment(&w, t->name, id, p, &o, svc_assignment_state(&o, members), &set);
 	if (o.owner.len > 0)
-		json_field_cstr(&w, "owner_status", liveness_of(members, o.owner));
+		json_field_cstr(&w, "owner_status", svc_owner_liveness(members, o.owner));
 	end_answer(&w, a);
 	return 0;
 }

@@ -229,6 +229,8 @@ void svc_dry_run_refused(struct svc_answer *a, struct arena *arena);
 /* Record and what veena adds to it, without the last brace. */
 void svc_put_topic_open(struct buf *out, const struct fsm_topic *t);
 /* One word of api.md for how a partition is. */
+const char *svc_owner_liveness(const struct fsm_members *members,
+                               struct str owner); /* unassigned, unknown, alive, dead */
 const char *svc_assignment_state(const struct fsm_owner *o, const struct fsm_members *members);
 /* The copies of a partition; none of a topic that is not replicated. */
 int svc_get_copies(struct store_txn *txn, const struct fsm_topic *t, uint32_t p, struct fsm_replicas *out);

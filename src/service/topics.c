@@ -22,7 +22,7 @@ void svc_put_topic_open(struct buf *out, const struct fsm_topic *t)
 
 /* ---- partition_stats: what metadata knows of each partition ---- */
 
-static const char *liveness(const struct fsm_members *members, struct str owner)
+const char *svc_owner_liveness(const struct fsm_members *members, struct str owner)
 {
 	const struct fsm_member *m;
 
@@ -49,7 +49,7 @@ static void put_partition_stat(struct buf *out, const struct fsm_topic *t, uint3
 		buf_putc(out, '"');
 	}
 	buf_puts(out, ",\"owner_liveness\":\"");
-	buf_puts(out, liveness(members, o.owner));
+	buf_puts(out, svc_owner_liveness(members, o.owner));
 	buf_puts(out, "\"}");
 }
 
